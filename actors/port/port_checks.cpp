@@ -1,6 +1,6 @@
 // Checks that decide whether a port accepts a part.
 #include "troupe/actors/port/port_state.hpp"
-#include "troupe/algorithms/exchange/around/encoded.hpp"
+#include "troupe/algorithms/exchange/around/codec.hpp"
 #include "troupe/algorithms/exchange/registry.hpp"
 
 #include <caf/all.hpp>
@@ -34,8 +34,9 @@ std::optional<caf::error> refusal(const port_state& my, const part& piece) {
   if (!own && piece.origin.generation != my.options.own.among.generation)
     return make_error(errc::mismatch, "received a part from another set of members" + from);
   const auto how = own ? encoding::float32 : my.options.how;
-  if (piece.how != how || !piece.piece.values.defined() || piece.piece.values.scalar_type() != type_of(how))
-    return make_error(errc::mismatch, "received a part whose values are not encoded as " + name_of(how) + from);
+  const auto& expected = codec_of(how);
+  if (piece.how != how || !piece.piece.values.defined() || piece.piece.values.scalar_type() != expected.payload_type())
+    return make_error(errc::mismatch, "received a part whose values are not encoded as " + expected.name() + from);
   if (piece.sample_count <= 0) return make_error(errc::mismatch, "received a part without samples" + from);
   if (!my.options.own.due.due(piece.origin.step))
     return make_error(errc::mismatch, "received a part for a step without this exchange" + from);

@@ -1,4 +1,5 @@
 #include "troupe/actors/port/port_state.hpp"
+#include "troupe/algorithms/exchange/around/codec.hpp"
 
 #include <caf/all.hpp>
 
@@ -26,11 +27,8 @@ std::uint64_t next_arrow(port_state& my, std::uint32_t other, bool sends) {
 
 /// Returns what a part carries, and the elements of the flat storage that it covers.
 std::array<trace_detail, 3> details_of(const part& piece) {
-  const auto& values = piece.piece.values;
-  const auto bytes_each = piece.how == encoding::bfloat16 ? 2 : 4;
-  return {{{"stage", static_cast<std::int64_t>(piece.at)},
-           {"first", piece.piece.first},
-           {"elements", static_cast<std::int64_t>(values.nbytes()) / bytes_each}}};
+  return {
+      {{"stage", static_cast<std::int64_t>(piece.at)}, {"first", piece.piece.first}, {"elements", elements_of(piece)}}};
 }
 
 }  // namespace

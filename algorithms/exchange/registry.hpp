@@ -32,6 +32,7 @@ struct planned_edge {
   std::uint64_t messages{0};     ///< Number of messages per exchange.
   std::uint64_t bytes{0};        ///< Tensor payload in bytes per exchange.
   double used{1};  ///< Share of the exchanges that use this edge; below 1 if the edges change between exchanges.
+  std::uint64_t elements{0};  ///< Values in these messages, before they are encoded; set by the plan.
 };
 
 /// What runs an exchange.

@@ -43,7 +43,8 @@ enum class stage : std::uint8_t {
   result,        ///< The answer of the exchange.
 };
 
-/// How the values of a part are encoded between its sender and its receiver.
+/// How the values of a part are encoded between its sender and its receiver: the number of a codec. Others than these
+/// can be registered.
 enum class encoding : std::uint8_t {
   float32 = 1,
   bfloat16,  ///< The upper half of a float32, rounded to nearest, ties to even.
@@ -91,6 +92,7 @@ struct part {
   stage at{stage::contribution};
   encoding how{encoding::float32};  ///< Encoding of the values. Members see float32 only.
   span piece{};
+  std::int64_t elements{0};  ///< Number of values of an encoded piece; 0 if they are float32.
   std::int64_t total{0};  ///< Number of elements of the whole tensor of which `piece` is a part.
   /// Samples that the values represent: the weight of a contribution, or the sum of the weights of a partial.
   std::int64_t sample_count{0};

@@ -1,6 +1,6 @@
 #include "troupe/algorithms/exchange/all_reduce/norm_statistics.hpp"
 #include "troupe/algorithms/exchange/around/buckets.hpp"
-#include "troupe/algorithms/exchange/around/encoded.hpp"
+#include "troupe/algorithms/exchange/around/codec.hpp"
 #include "troupe/algorithms/support/assert.hpp"
 #include "troupe/models/networks/gradient_hooks.hpp"
 #include "troupe/runtime/plan/devices.hpp"
@@ -219,8 +219,9 @@ void plan_traffic(plan& so_far) {
     const auto times = exchange.of_norms ? static_cast<std::uint64_t>(so_far.micro_batches) : 1;
     for (auto& edge : exchange.edges) {
       edge.messages *= times;
-      const auto elements = static_cast<std::int64_t>(edge.bytes / sizeof(float));
-      edge.bytes = times * static_cast<std::uint64_t>(encoded_bytes(exchange.how, elements));
+      edge.elements = edge.bytes / sizeof(float);
+      edge.bytes = times * static_cast<std::uint64_t>(
+                               codec_of(exchange.how).max_bytes(static_cast<std::int64_t>(edge.elements)));
     }
   }
 }

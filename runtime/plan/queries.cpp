@@ -1,5 +1,5 @@
 #include "troupe/algorithms/exchange/around/buckets.hpp"
-#include "troupe/algorithms/exchange/around/encoded.hpp"
+#include "troupe/algorithms/exchange/around/codec.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
@@ -70,8 +70,8 @@ std::uint64_t planned_exchange::bytes_held(std::uint32_t server) const {
   if (!nature.in_loop) return static_cast<std::uint64_t>(layout.total) * sizeof(float);
   std::uint64_t most = 0;
   for (const auto& edge : edges)
-    if (edge.from == first_server + server) most = std::max(most, edge.bytes);
-  return most * sizeof(float) / static_cast<std::uint64_t>(encoded_bytes(how, 1));
+    if (edge.from == first_server + server) most = std::max(most, edge.elements);
+  return most * sizeof(float);
 }
 
 const rules::mixing_matrix* planned_exchange::mixing() const {

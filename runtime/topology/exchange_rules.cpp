@@ -1,6 +1,6 @@
 // The rules of rules.hpp that concern one exchange.
 #include "troupe/algorithms/exchange/around/buckets.hpp"
-#include "troupe/algorithms/exchange/around/encoded.hpp"
+#include "troupe/algorithms/exchange/around/codec.hpp"
 #include "troupe/algorithms/training/optimizer_kinds.hpp"
 #include "troupe/runtime/topology/members.hpp"
 #include "troupe/runtime/topology/paths.hpp"

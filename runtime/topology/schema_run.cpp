@@ -1,5 +1,5 @@
 // The sections that describe the run, its workers and exchanges, and where they run.
-#include "troupe/algorithms/exchange/around/encoded.hpp"
+#include "troupe/algorithms/exchange/around/codec.hpp"
 #include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/runtime/topology/schema_rows.hpp"
 

@@ -1,6 +1,6 @@
 #include "troupe/runtime/transport/frame.hpp"
 
-#include "troupe/algorithms/exchange/around/encoded.hpp"
+#include "troupe/algorithms/exchange/around/codec.hpp"
 #include "troupe/algorithms/support/assert.hpp"
 #include "troupe/algorithms/support/crc32c.hpp"
 
@@ -87,11 +87,14 @@ void check_mark(std::span<const std::byte, header_bytes> bytes, std::size_t coun
 }
 
 void check_payload(const frame_header& header, std::uint8_t dims, std::int64_t due, encoding how) {
-  if (header.how != how || dims != 1) refuse("with values that are not a vector of " + name_of(how));
+  const auto& expected = codec_of(how);
+  if (header.how != how || dims != 1) refuse("with values that are not a vector of " + expected.name());
   if (header.elements < 1 || header.elements > static_cast<std::uint64_t>(due))
     refuse("with " + std::to_string(header.elements) + " elements; expected 1 to " + std::to_string(due));
-  if (header.payload_bytes !=
-      static_cast<std::uint64_t>(encoded_bytes(how, static_cast<std::int64_t>(header.elements))))
+  const auto elements = static_cast<std::int64_t>(header.elements);
+  const auto is_short =
+      header.payload_bytes > 0 && header.payload_bytes <= static_cast<std::uint64_t>(expected.max_bytes(elements));
+  if (!is_short || !expected.may_have(static_cast<std::int64_t>(header.payload_bytes), elements))
     refuse("whose payload length does not match its number of elements");
 }
 
@@ -254,7 +257,7 @@ frame_header header_of(std::uint32_t to, const part& piece) {
           .total = piece.total,
           .sample_count = piece.sample_count,
           .mass = piece.mass,
-          .elements = static_cast<std::uint64_t>(piece.piece.values.numel()),
+          .elements = static_cast<std::uint64_t>(elements_of(piece)),
           .payload_bytes = payload.size()};
 }
 
@@ -275,6 +278,7 @@ part frame::as_part() const {
           .at = header.at,
           .how = header.how,
           .piece = {header.first, values},
+          .elements = header.how == encoding::float32 ? 0 : static_cast<std::int64_t>(header.elements),
           .total = header.total,
           .sample_count = header.sample_count,
           .mass = header.mass};
@@ -318,7 +322,8 @@ at::Tensor room_for(const frame_header& header, models::buffer_pool& pool) {
   if (header.kind == frame_kind::control) return at::empty({bytes}, at::kByte);  // of many lengths, and rare
   const auto floats = (bytes + 3) / 4;
   if (header.how == none) return pool.take(floats).view(at::kByte).narrow(0, 0, bytes);
-  return pool.take(floats).view(type_of(header.how)).narrow(0, 0, elements);
+  const auto type = codec_of(header.how).payload_type();
+  return pool.take(floats).view(type).narrow(0, 0, bytes / static_cast<std::int64_t>(c10::elementSize(type)));
 }
 
 }  // namespace

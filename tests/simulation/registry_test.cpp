@@ -4,9 +4,10 @@
 // encoding is tested without a line here.
 #include "tests/support/doctest.hpp"
 #include "tests/support/drawn_exchange.hpp"
+#include "tests/support/fixed_point.hpp"
 #include "tests/support/repeat.hpp"
 
-#include "troupe/algorithms/exchange/around/encoded.hpp"
+#include "troupe/algorithms/exchange/around/codec.hpp"
 #include "troupe/algorithms/messages/journal.hpp"
 #include "troupe/algorithms/messages/run_state.hpp"
 #include "troupe/runtime/launch/launcher.hpp"
@@ -71,17 +72,14 @@ const planned_exchange* equaliser_of(const plan& plan) {
   return nullptr;
 }
 
+/// A codec that a program has added: what holds of the exchanges holds with it, too.
+[[maybe_unused]] const auto added = register_codec(std::make_unique<tests::fixed_point>());
+
 std::shared_ptr<states_kept> run_of(const plan& plan, std::uint64_t seed) {
   models::buffer_pool pool;
   auto book = std::make_shared<states_kept>();
   auto initial = initial_weights(plan, pool);
-  std::optional<std::string> failure;
-  if (plan.nodes.size() == 1) {
-    failure = simulate(plan, some_digits(), std::move(initial), pool, book, {.seed = seed}).failure;
-  } else {
-    const auto end = simulate_nodes(plan, some_digits(), std::move(initial), pool, book, {.seed = seed});
-    failure = end.nodes.front().end->failure;
-  }
+  const auto failure = simulate(plan, some_digits(), std::move(initial), pool, book, {.seed = seed}).failure;
   CHECK_MESSAGE(!failure, failure.value_or(""));
   return book;
 }

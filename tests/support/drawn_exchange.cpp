@@ -1,6 +1,6 @@
 #include "tests/support/drawn_exchange.hpp"
 
-#include "troupe/algorithms/exchange/around/encoded.hpp"
+#include "troupe/algorithms/exchange/around/codec.hpp"
 #include "troupe/data/random/random.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/load.hpp"

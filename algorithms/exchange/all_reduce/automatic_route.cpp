@@ -1,6 +1,6 @@
 #include "troupe/algorithms/exchange/all_reduce/automatic_route.hpp"
 
-#include "troupe/algorithms/exchange/around/encoded.hpp"
+#include "troupe/algorithms/exchange/around/codec.hpp"
 #include "troupe/algorithms/rules/message_costs.hpp"
 
 #include <algorithm>
@@ -20,9 +20,9 @@ double in_nanoseconds(double seconds) {
 std::vector<candidate> automatic_routes(const surroundings& around, std::int64_t elements) {
   const auto& costs = around.costs ? *around.costs : rules::costs_in_process(around.members);
   const auto others = static_cast<double>(around.members) - 1;
-  const auto sent = static_cast<double>(encoded_bytes(around.how, elements));
+  const auto sent = static_cast<double>(codec_of(around.how).max_bytes(elements));
   const auto folded = static_cast<double>(elements) * sizeof(float);
-  const auto chunk = static_cast<double>(encoded_bytes(around.how, around.chunk_elements));
+  const auto chunk = static_cast<double>(codec_of(around.how).max_bytes(around.chunk_elements));
   std::vector<candidate> routes;
   const auto add = [&](const std::string& name, double seconds) { routes.push_back({name, in_nanoseconds(seconds)}); };
   const auto is_exact = around.how == encoding::float32;

@@ -1,117 +1,152 @@
 #include "troupe/algorithms/exchange/around/encoded.hpp"
 
-#include "troupe/algorithms/support/assert.hpp"
-
 #include <ATen/core/Tensor.h>
 
 #include <array>
-#include <stdexcept>
+#include <map>
+#include <string>
 #include <utility>
 
 namespace troupe {
 
 namespace {
 
-/// Returns `piece` as a peer receives it.
-part rounded(const part& piece, encoding how, models::buffer_pool& pool) {
-  return decoded(encoded(piece, how), pool);
-}
+/// Encodes pieces, each of them once, and keeps the codec's memory of each.
+class encoder {
+ public:
+  encoder(encoding how, models::buffer_pool pool) : how_(how), pool_(std::move(pool)) {}
+
+  /// Returns `piece` as it travels. `is_new` says that its values have not been rounded yet.
+  part encode(const part& piece, bool is_new) {
+    if (piece.how != encoding::float32) return piece;  // by the exchange between groups, in which this one takes part
+    for (const auto& each : sent_)
+      if (each.at == piece.at && is_same(each.values, piece.piece.values)) return with(piece, each.payload);
+    at::Tensor none;
+    auto made = encoded(piece, how_, is_new ? memory_of(piece) : none);
+    remember(piece, made.piece.values);
+    return made;
+  }
+
+  /// Returns a new `piece` as a peer receives it.
+  part round(const part& piece) {
+    const auto travelling = encode(piece, true);
+    auto made = decoded(travelling, pool_);
+    remember(made, travelling.piece.values);
+    return made;
+  }
+
+  part decode(const part& piece) { return decoded(piece, pool_); }
+
+  /// Forgets what was sent, not the codec's memory.
+  void forget_sent() { sent_ = {}; }
+
+  void save(state_dict& to) const {
+    for (const auto& [of, memory] : memories_)
+      if (memory.defined()) to.put("codec/" + of, memory.clone());
+  }
+
+  void restore(const state_dict& from) {
+    const auto saved = from.all("codec");
+    for (const auto& [name, memory] : saved.entries()) memories_[name] = memory.clone();
+  }
+
+ private:
+  struct sent_values {
+    stage at{};  ///< A member may add others to its own contribution, which then is a sum in the same memory.
+    at::Tensor values, payload;
+  };
+
+  static bool is_same(const at::Tensor& a, const at::Tensor& b) {
+    return a.defined() && a.const_data_ptr() == b.const_data_ptr() && a.numel() == b.numel();
+  }
+
+  part with(const part& piece, const at::Tensor& payload) const {
+    auto made = piece;
+    made.how = how_;
+    made.elements = piece.piece.values.numel();
+    made.piece.values = payload;
+    return made;
+  }
+
+  /// Keeps the last pieces: a member sends its contribution and one result to many.
+  void remember(const part& piece, const at::Tensor& payload) {
+    sent_[next_] = {piece.at, piece.piece.values, payload};
+    next_ = (next_ + 1) % sent_.size();
+  }
+
+  at::Tensor& memory_of(const part& piece) {
+    return memories_[std::to_string(static_cast<int>(piece.at)) + "/" + std::to_string(piece.piece.first)];
+  }
+
+  encoding how_;
+  models::buffer_pool pool_;
+  std::map<std::string, at::Tensor> memories_;  ///< By stage and first element of a piece.
+  std::array<sent_values, 4> sent_;
+  std::size_t next_{0};
+};
 
 /// Encodes what the inner member sends, and rounds what it answers if others get the same by message.
 class encoding_outbox final : public outbox {
  public:
-  encoding_outbox(encoding how, bool rounds_answers, models::buffer_pool& pool, outbox& out)
-      : how_(how), rounds_answers_(rounds_answers), pool_(pool), out_(out) {}
+  encoding_outbox(encoder& with, bool rounds_own, outbox& out) : with_(with), rounds_own_(rounds_own), out_(out) {}
 
-  void send(rank_id to, part piece) override { out_.send(to, encoded(piece, how_)); }
+  void send(rank_id to, part piece) override {
+    const auto is_rounded = rounds_own_ && piece.at == stage::contribution;
+    out_.send(to, with_.encode(piece, !is_rounded && piece.at != stage::partial));
+  }
 
-  void answer(const part& piece) override { out_.answer(rounds_answers_ ? rounded(piece, how_, pool_) : piece); }
+  void answer(const part& piece) override { out_.answer(rounds_own_ ? with_.round(piece) : piece); }
 
  private:
-  encoding how_;
-  bool rounds_answers_;
-  models::buffer_pool& pool_;
+  encoder& with_;
+  bool rounds_own_;
   outbox& out_;
 };
 
 class encoded_member final : public member {
  public:
-  encoded_member(std::unique_ptr<member> inner, encoding how, bool rounds_own, models::buffer_pool pool)
-      : inner_(std::move(inner)), how_(how), rounds_own_(rounds_own), pool_(std::move(pool)) {}
+  encoded_member(std::unique_ptr<member> inner, encoder with, bool rounds_own)
+      : inner_(std::move(inner)), with_(std::move(with)), rounds_own_(rounds_own) {}
 
   void contribute(const part& own, outbox& out) override {
-    encoding_outbox through{how_, rounds_own_, pool_, out};
-    inner_->contribute(rounds_own_ ? rounded(own, how_, pool_) : own, through);
+    encoding_outbox through{with_, rounds_own_, out};
+    inner_->contribute(rounds_own_ ? with_.round(own) : own, through);
   }
 
   void receive(const part& piece, outbox& out) override {
-    encoding_outbox through{how_, rounds_own_, pool_, out};
-    inner_->receive(decoded(piece, pool_), through);
+    encoding_outbox through{with_, rounds_own_, out};
+    inner_->receive(with_.decode(piece), through);
   }
 
   std::vector<rank_id> waiting_for(std::uint64_t step) const override { return inner_->waiting_for(step); }
   std::int64_t largest_fold() const override { return inner_->largest_fold(); }
-  void forget_before(std::uint64_t step) override { inner_->forget_before(step); }
+  void forget_before(std::uint64_t step) override {
+    with_.forget_sent();
+    inner_->forget_before(step);
+  }
   std::optional<std::uint64_t> steps_ahead() const override { return inner_->steps_ahead(); }
   std::optional<std::uint64_t> open_step() const override { return inner_->open_step(); }
   std::optional<holding> held(std::uint64_t step) override { return inner_->held(step); }
-  state_dict state() const override { return inner_->state(); }
+  state_dict state() const override {
+    auto all = inner_->state();
+    with_.save(all);
+    return all;
+  }
 
  private:
   std::unique_ptr<member> inner_;
-  encoding how_;
+  encoder with_;
   bool rounds_own_;  ///< Whether its contribution and its answer are rounded, since others receive them rounded.
-  models::buffer_pool pool_;
 };
 
-constexpr std::array all{encoding::float32, encoding::bfloat16};
-
 }  // namespace
-
-std::vector<std::string> encoding_names() {
-  std::vector<std::string> names;
-  for (const auto how : all) names.push_back(name_of(how));
-  return names;
-}
-
-encoding encoding_named(const std::string& name) {
-  for (const auto how : all)
-    if (name_of(how) == name) return how;
-  throw std::invalid_argument("unknown encoding \"" + name + "\"");
-}
-
-std::string name_of(encoding how) {
-  return how == encoding::bfloat16 ? "bf16" : "float32";
-}
-
-at::ScalarType type_of(encoding how) {
-  return how == encoding::bfloat16 ? at::kBFloat16 : at::kFloat;
-}
-
-std::int64_t encoded_bytes(encoding how, std::int64_t elements) {
-  return elements * (how == encoding::bfloat16 ? 2 : 4);
-}
-
-part encoded(const part& piece, encoding how) {
-  auto made = piece;
-  made.how = how;
-  if (how == encoding::bfloat16) made.piece.values = piece.piece.values.to(at::kBFloat16);
-  return made;
-}
-
-part decoded(const part& piece, models::buffer_pool& pool) {
-  if (piece.how == encoding::float32) return piece;
-  auto made = piece;
-  made.how = encoding::float32;
-  made.piece.values = pool.take(piece.piece.values.numel());
-  made.piece.values.copy_(piece.piece.values);
-  return made;
-}
 
 std::unique_ptr<member> make_encoded_member(
     const member_options& own, encoding how, bool same_for_all,
     const std::function<std::unique_ptr<member>(const member_options&)>& make_inner) {
-  return std::make_unique<encoded_member>(make_inner(own), how, same_for_all && !own.among.is_server(), own.pool);
+  encoder with{how, own.pool};
+  if (own.restored) with.restore(*own.restored);
+  return std::make_unique<encoded_member>(make_inner(own), std::move(with), same_for_all && !own.among.is_server());
 }
 
 }  // namespace troupe

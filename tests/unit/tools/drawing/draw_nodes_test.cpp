@@ -120,7 +120,7 @@ TEST_CASE("servers of groups stand outside the groups") {
     auto plan = pairs(groups);
     auto& exchange = plan.exchanges[0];
     exchange.nature.servers = servers;
-    for (std::uint32_t i = 0; i < servers; ++i) exchange.edges.push_back({plan.workers + i, 0, 1, 1024});
+    for (std::uint32_t i = 0; i < servers; ++i) exchange.edges.push_back({plan.workers + i, 0, 1, 1024, 1, 256});
     const auto dot = to_dot(plan);
     const auto frames = frames_of(dot);
     const auto boxes = boxes_of(dot, "exchange s\\d+");

@@ -24,7 +24,8 @@ using namespace troupe::testing;
 float rounded(float value) {
   models::buffer_pool pool;
   const part piece{.piece = {0, at::full({1}, value)}};
-  return decoded(encoded(piece, encoding::bfloat16), pool).piece.values[0].item<float>();
+  at::Tensor none;
+  return decoded(encoded(piece, encoding::bfloat16, none), pool).piece.values[0].item<float>();
 }
 
 exchange_pump::options pumped(const std::string& kind, const setting_values& settings, slot sends, encoding how,
