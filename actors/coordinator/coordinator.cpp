@@ -91,7 +91,7 @@ void ask_to_show(coordinator_pointer self, std::uint64_t step) {
   auto& my = self->state;
   if (my.options.replicas == 0 || my.asked == step) return;
   my.asked = step;
-  tell_all<control::show>(self, [step](std::size_t) { return step; });
+  tell_all(self, [step](rank_id rank) { return control::show{rank, step}; });
 }
 
 /// Adds the reports of all milestones that the workers of a queue have reached together.
@@ -173,7 +173,7 @@ void take_of_queue(coordinator_pointer self, const milestone& reached) {
 void end_run(coordinator_pointer self) {
   auto& my = self->state;
   my.saves_at_end = false;
-  tell_all<control::finish>(self, [&my](std::size_t rank) { return my.ends[rank]; });
+  tell_all(self, [&my](rank_id rank) { return control::finish{rank, my.ends[static_cast<std::size_t>(rank)]}; });
   if (my.ends_apart()) return close_if_all_ended(self);
   if (my.totals.reported() == my.last && my.reports.empty()) repeat_latest(my);
   process(self);
@@ -189,7 +189,7 @@ void end_early(coordinator_pointer self) {
   if (my.last == my.options.when.steps && my.status == "max_seconds") my.status = "done";  // nothing was cut short
   if (my.options.in_lockstep) std::fill(my.ends.begin(), my.ends.end(), my.last);
   if (!my.saves_at_end || my.last >= my.options.when.steps) return end_run(self);
-  tell_all<control::proceed>(self, [&my](std::size_t rank) { return my.ends[rank]; });
+  tell_all(self, [&my](rank_id rank) { return control::proceed{rank, my.ends[static_cast<std::size_t>(rank)]}; });
   begin_checkpoint(self, my.last, [self] { end_run(self); });
 }
 
@@ -203,7 +203,7 @@ void let_continue(coordinator_pointer self) {
   my.allowed = my.options.when.next_evaluation(pending ? my.judged : std::max(my.judged, my.passed));
   if (!my.waits_for_verdicts()) my.allowed = my.options.when.next_evaluation(my.allowed);
   if (my.queue) return hand_out(self);
-  tell_all<control::proceed>(self, [&my](std::size_t) { return std::min(my.allowed, my.barrier); });
+  tell_all(self, [until = std::min(my.allowed, my.barrier)](rank_id rank) { return control::proceed{rank, until}; });
 }
 
 void process(coordinator_pointer self) {
@@ -242,12 +242,15 @@ void halt(coordinator_pointer self, std::string status) {
   my.saves_at_end = my.makes_checkpoints();
   my.collection.open = false;
   my.ends.resize(my.workers.size());
-  for (std::size_t i = 0; i < my.workers.size(); ++i)
-    self->send(my.workers[i], control::halt{rank_id{static_cast<std::uint32_t>(i)}});
+  tell_all(self, [&my](rank_id rank) {
+    my.to_answer_halt.insert(rank);
+    return control::halt{rank};
+  });
   const auto give_up = [self] {
-    const auto& my = self->state;
-    if (my.halt_answers < my.workers.size())
-      self->quit(make_error(errc::peer_lost, "a worker did not halt within run.timeout"));
+    const auto& silent = self->state.to_answer_halt;
+    if (silent.empty()) return;
+    const auto first = label_of_worker(static_cast<std::uint32_t>(*silent.begin())).name;
+    self->quit(make_error(errc::peer_lost, first + " did not halt within run.timeout"));
   };
   self->delayed_send(self, my.options.timeout, done_atom_v,
                      completion{std::make_shared<std::function<void()>>(give_up)});
@@ -264,7 +267,8 @@ void admit(coordinator_pointer self, delivery::kind what, rank_id from, std::uin
 
 /// Takes the answer of a worker that was told to halt.
 void take_halted(coordinator_pointer self, const control::halted& answer) {
-  const auto& my = self->state;
+  auto& my = self->state;
+  if (my.to_answer_halt.erase(answer.rank) == 0) return;  // another node may send it unasked
   const auto most_of_each = my.queue ? my.workers.size() : 1;
   if (answer.steps / most_of_each > my.options.when.steps)
     return self->quit(make_error(errc::mismatch, label_of_worker(static_cast<std::uint32_t>(answer.rank)).name +

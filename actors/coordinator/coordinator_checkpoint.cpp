@@ -122,9 +122,7 @@ void continue_restored(coordinator_pointer self) {
     self->delayed_send(self, std::max(left, std::chrono::milliseconds{0}), tick_atom_v);
   }
   if (my.queue)
-    tell_all<control::proceed>(self, [&my](std::size_t rank) {
-      return my.queue->steps_assigned_to(rank_id{static_cast<std::uint32_t>(rank)});
-    });
+    tell_all(self, [&my](rank_id rank) { return control::proceed{rank, my.queue->steps_assigned_to(rank)}; });
   let_continue(self);
   process(self);
   for (; my.interrupts_waiting > 0; --my.interrupts_waiting) self->send(self, halt_atom_v);
@@ -152,7 +150,7 @@ void begin_checkpoint(coordinator_pointer self, std::uint64_t step, std::functio
   const auto number = my.collection.number + 1;
   my.collection = {
       .number = number, .open = true, .missing = my.workers.size(), .states = {step, {}}, .then = std::move(then)};
-  tell_all<control::send_state>(self, [number](std::size_t) { return number; });
+  tell_all(self, [number](rank_id rank) { return control::send_state{rank, number}; });
 }
 
 void take_state(coordinator_pointer self, rank_id worker, std::uint64_t number, const state_dict& state) {

@@ -61,8 +61,9 @@ struct coordinator_state {
   std::string status{"done"};  ///< Status of the `end` record.
   std::string stopped_by;      ///< See record::stopped_by.
   bool halting{false}, finished{false};
-  std::uint64_t halt_answers{0};
-  std::vector<std::uint64_t> ends;  ///< By rank: steps that a halted worker has started, and then, where it ends.
+  std::set<rank_id> to_answer_halt;  ///< Workers that were told to halt and have not answered.
+  std::uint64_t halt_answers{0};     ///< Answers that were taken in.
+  std::vector<std::uint64_t> ends;   ///< By rank: steps that a halted worker has started, and then, where it ends.
 
   /// The next step at which all workers wait for a checkpoint; no further one is granted before.
   std::uint64_t barrier{std::numeric_limits<std::uint64_t>::max()};
@@ -87,12 +88,11 @@ struct coordinator_state {
 
 using coordinator_pointer = coordinator_actor::stateful_pointer<coordinator_state>;
 
-/// Sends each worker a message with its rank and a number, which `number_for` returns for a rank.
-template <class Message, class Number>
-void tell_all(coordinator_pointer self, Number number_for) {
+/// Sends each worker the message that `message_for` returns for its rank.
+template <class MessageFor>
+void tell_all(coordinator_pointer self, MessageFor message_for) {
   const auto& workers = self->state.workers;
-  for (std::uint32_t rank = 0; rank < workers.size(); ++rank)
-    self->send(workers[rank], Message{rank_id{rank}, number_for(rank)});
+  for (std::uint32_t rank = 0; rank < workers.size(); ++rank) self->send(workers[rank], message_for(rank_id{rank}));
 }
 
 // In coordinator.cpp.

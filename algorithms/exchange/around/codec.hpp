@@ -61,8 +61,8 @@ encoding encoding_named(const std::string& name);
 /// Returns the number of values of a part.
 std::int64_t elements_of(const part& piece);
 
-/// Returns `piece` with its float32 values encoded.
-part encoded(const part& piece, encoding how, at::Tensor& memory);
+/// Returns `piece`, whose values are float32, with the payload that stands for them.
+part encoded(const part& piece, encoding how, const at::Tensor& payload);
 
 /// Returns `piece` with its values as float32, from `pool`.
 part decoded(const part& piece, models::buffer_pool& pool);

@@ -20,11 +20,11 @@ class encoder {
   part encode(const part& piece, bool is_new) {
     if (piece.how != encoding::float32) return piece;  // by the exchange between groups, in which this one takes part
     for (const auto& each : sent_)
-      if (each.at == piece.at && is_same(each.values, piece.piece.values)) return with(piece, each.payload);
+      if (each.at == piece.at && is_same(each.values, piece.piece.values)) return encoded(piece, how_, each.payload);
     at::Tensor none;
-    auto made = encoded(piece, how_, is_new ? memory_of(piece) : none);
-    remember(piece, made.piece.values);
-    return made;
+    const auto payload = codec_of(how_).encode(piece.piece.values, is_new ? memory_of(piece) : none);
+    remember(piece, payload);
+    return encoded(piece, how_, payload);
   }
 
   /// Returns a new `piece` as a peer receives it.
@@ -58,14 +58,6 @@ class encoder {
 
   static bool is_same(const at::Tensor& a, const at::Tensor& b) {
     return a.defined() && a.const_data_ptr() == b.const_data_ptr() && a.numel() == b.numel();
-  }
-
-  part with(const part& piece, const at::Tensor& payload) const {
-    auto made = piece;
-    made.how = how_;
-    made.elements = piece.piece.values.numel();
-    made.piece.values = payload;
-    return made;
   }
 
   /// Keeps the last pieces: a member sends its contribution and one result to many.

@@ -85,6 +85,25 @@ TEST_CASE("an interrupted run saves the snapshot of its last step, also where th
   CHECK(here.all->events.back() == "end interrupted");
 }
 
+TEST_CASE("an answer to a halt that nobody asked for, or that comes again, changes nothing") {
+  rehearsal here{true};
+  const auto answer = [&](std::uint32_t rank) {
+    caf::anon_send(here.coordinator, control::halted{rank_id{rank}, 3});
+    here.run();
+  };
+  answer(0);
+  answer(7);
+  CHECK(here.all->finished.empty());
+  here.reach(0, 1);
+  here.reach(1, 1);
+  caf::anon_send(here.coordinator, halt_atom_v);
+  here.run();
+  answer(1);
+  CHECK(here.all->finished == std::vector<std::uint64_t>{1, 1});
+  here.show(0, 1, 7);
+  CHECK(here.all->events.back() == "end interrupted");
+}
+
 TEST_CASE("a worker that reports more steps than the run has ends the run instead of prolonging it") {
   std::string why;
   rehearsal here{true};

@@ -24,8 +24,11 @@ using namespace troupe::testing;
 float rounded(float value) {
   models::buffer_pool pool;
   const part piece{.piece = {0, at::full({1}, value)}};
+  constexpr auto how = encoding::bfloat16;
   at::Tensor none;
-  return decoded(encoded(piece, encoding::bfloat16, none), pool).piece.values[0].item<float>();
+  return decoded(encoded(piece, how, codec_of(how).encode(piece.piece.values, none)), pool)
+      .piece.values[0]
+      .item<float>();
 }
 
 exchange_pump::options pumped(const std::string& kind, const setting_values& settings, slot sends, encoding how,
