@@ -8,10 +8,8 @@
 #include "troupe/runtime/plan/worker_of_plan.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <limits>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>

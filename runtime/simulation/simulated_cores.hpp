@@ -13,7 +13,7 @@
 namespace troupe {
 
 /// A message in a simulation is at most this late. A message that is this late ends the simulation, which lasts at most
-/// a hundred years: see check_virtual_time().
+/// a hundred years.
 inline constexpr std::chrono::hours longest_delay{24 * 36'525 + 1};
 
 /// Cores that are shared equally by the lanes that have work, as an operating system shares them in slices: where there

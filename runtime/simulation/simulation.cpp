@@ -35,6 +35,14 @@ node_pair ends_of(const node_fault& fault) {
   return std::minmax(fault.node, fault.other);
 }
 
+/// Throws std::runtime_error if `now` is more than a hundred years: a clock of nanoseconds ends after 292 years.
+void check_virtual_time(std::chrono::nanoseconds now) {
+  if (now >= longest_delay)
+    throw std::runtime_error(
+        "the run would last longer than a hundred years of virtual time; see [simulate], [[link]] and "
+        "workers.slowdown in the topology file");
+}
+
 /// An actor system whose actors run one event at a time, when told to.
 struct system_config : caf::actor_system_config {
   system_config() { set("scheduler.policy", caf::atom("testing")); }
@@ -368,13 +376,6 @@ class simulation {
 };
 
 }  // namespace
-
-void check_virtual_time(std::chrono::nanoseconds now) {
-  if (now >= longest_delay)
-    throw std::runtime_error(
-        "the run would last longer than a hundred years of virtual time; see [simulate], [[link]] and "
-        "workers.slowdown in the topology file");
-}
 
 simulated_end simulate_nodes(const plan& plan, const data::dataset_pair& data, at::Tensor initial,
                              models::buffer_pool pool, std::shared_ptr<journal> book,

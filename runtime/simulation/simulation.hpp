@@ -70,9 +70,6 @@ struct simulated_end {
   std::set<std::size_t> not_injected;       ///< By index in the plan: faults for which the run ended too early.
 };
 
-/// Throws std::runtime_error if `now` is more than a hundred years: a clock of nanoseconds ends after 292 years.
-void check_virtual_time(std::chrono::nanoseconds now);
-
 /// Nothing happens any more in a simulated run that has not ended.
 struct simulation_stalled : std::runtime_error {
   using std::runtime_error::runtime_error;
