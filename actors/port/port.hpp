@@ -5,6 +5,7 @@
 
 #include "troupe/actors/replay/deliveries.hpp"
 #include "troupe/actors/wire/type_ids.hpp"
+#include "troupe/algorithms/exchange/around/wrapper.hpp"
 #include "troupe/algorithms/exchange/member_options.hpp"
 #include "troupe/algorithms/messages/messages.hpp"
 #include "troupe/algorithms/support/trace.hpp"
@@ -53,11 +54,6 @@ using port_actor = peer_port::extend<
 using holder_actor =
     caf::typed_actor<caf::replies_to<result_atom, std::uint64_t>::with<holding>,
                      caf::replies_to<state_atom>::with<state_dict>, caf::reacts_to<restore_atom, state_dict>>;
-
-class member;
-
-/// Makes a member: exchange_kind::make_member, with what is put around it.
-using member_maker = std::function<std::unique_ptr<member>(const member_options&)>;
 
 /// Returns the lane for a member with this largest_fold(); null if it runs in the handlers of its port.
 using lane_for_fold = std::function<std::unique_ptr<lane>(std::int64_t largest_fold)>;

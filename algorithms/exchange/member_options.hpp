@@ -65,7 +65,7 @@ struct member_options {
   /// Whether the schedule of the learning rate counts the updates of all workers together, divided by their number;
   /// otherwise it counts the steps of each worker.
   bool counts_updates{false};
-  optimizer_options optimizer{};                          ///< Optimizer options for servers that apply updates.
+  optimizer_options optimizer{};  ///< That of the run: servers apply updates, wrappers may ask for the learning rate.
   at::Tensor initial{};                                   ///< Initial values [P + B] of all workers; for servers.
   std::shared_ptr<shared_memory> memory{};                ///< Shared memory for the server that holds it.
   std::shared_ptr<models::exclusive_lock> memory_lock{};  ///< Its lock, or null.

@@ -1,9 +1,7 @@
 #include "troupe/runtime/launch/exchange_host.hpp"
 
 #include "troupe/actors/port/collective_port.hpp"
-#include "troupe/algorithms/exchange/around/buckets.hpp"
-#include "troupe/algorithms/exchange/around/encoded.hpp"
-#include "troupe/algorithms/exchange/around/group.hpp"
+#include "troupe/algorithms/exchange/around/wrapper.hpp"
 #include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/runtime/emulation/links.hpp"
 #include "troupe/runtime/plan/batches.hpp"
@@ -94,12 +92,11 @@ port_options options_of_port(const hosted_ports& all, std::uint32_t index) {
                      .due = exchange.due,
                      .when = is_store ? schedule_of(plan) : nothing_is_asked(),
                      .counts_updates = plan.draws_from_queue(),
-                     .optimizer = {},
+                     .optimizer = plan.optimizer,
                      .initial = {}};
   own.among.rank = rank_id{index};
   delivery_order deliveries;
   if (own.among.is_server()) {
-    own.optimizer = plan.optimizer;
     own.initial = options.initial;
     if (options.deliveries.order_of && !exchange.nature.deterministic)
       deliveries = options.deliveries.order_of(ids[index]);
@@ -117,27 +114,6 @@ port_options options_of_port(const hosted_ports& all, std::uint32_t index) {
           .deliveries = std::move(deliveries),
           .track = std::move(track),
           .own = std::move(own)};
-}
-
-member_maker encoding_what_is_sent(const planned_exchange& exchange, member_maker inner) {
-  if (exchange.how == encoding::float32) return inner;
-  return [how = exchange.how, same = exchange.nature.same_for_all,
-          inner = std::move(inner)](const member_options& own) { return make_encoded_member(own, how, same, inner); };
-}
-
-/// Returns what makes the members of an exchange. From the inside out: the algorithm; the groups of workers that take
-/// part as one member; the buckets, each an exchange of its own; the encoding of what is sent. What a group contributes
-/// is the mean of its workers, which is encoded as it enters the algorithm.
-member_maker maker_of(const planned_exchange& exchange) {
-  auto make = exchange.kind->make_member;
-  if (exchange.has_groups())
-    make = [groups = exchange.groups(),
-            inner = encoding_what_is_sent(exchange, std::move(make))](const member_options& own) {
-      return make_group_member({.groups = groups, .own = own, .make_inner = inner});
-    };
-  if (!exchange.buckets.empty())
-    make = [inner = std::move(make)](const member_options& own) { return make_bucketed_member(own, inner); };
-  return encoding_what_is_sent(exchange, std::move(make));
 }
 
 /// Returns a lane for folds that are too long for a handler.
@@ -186,7 +162,6 @@ hosted_exchange host_memory(caf::actor_system& system, const plan& plan, std::ui
   const auto label = label_of_port(plan, place, exchange.first_server);
   auto own = options_of_port({plan, options, place}, 0);
   own.peers.clear();
-  own.own.optimizer = plan.optimizer;
   own.own.among = {.world_size = 0, .servers = 1, .ids = {rank_id{exchange.first_server}}};
   own.own.memory = made.memory;
   own.own.memory_lock = made.memory->lock_for(keeper_of_memory);
@@ -266,7 +241,7 @@ emulation::senders links_from(const planned_exchange& exchange, std::uint32_t in
 hosted_exchange host_ports(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
                            const launch_options& options, std::vector<labelled_actor>& spawned) {
   const auto& exchange = plan.exchanges[place];
-  const auto maker = maker_of(exchange);
+  const auto maker = wrapped(exchange.kind->make_member, exchange.wrappers);
   const hosted_ports all{plan, options, place};
   const auto& ids = all.ids;
   auto others = far_peers(plan, place, ids, options, spawned);

@@ -1,6 +1,8 @@
 #include "troupe/algorithms/exchange/all_reduce/norm_statistics.hpp"
 #include "troupe/algorithms/exchange/around/buckets.hpp"
 #include "troupe/algorithms/exchange/around/codec.hpp"
+#include "troupe/algorithms/exchange/around/encoded.hpp"
+#include "troupe/algorithms/exchange/around/group.hpp"
 #include "troupe/algorithms/support/assert.hpp"
 #include "troupe/models/networks/gradient_hooks.hpp"
 #include "troupe/runtime/plan/devices.hpp"
@@ -139,6 +141,25 @@ std::vector<range> planned_buckets(const plan& so_far, const planned_exchange& e
   return buckets_of(exchange.settings, exchange.layout, order);
 }
 
+/// Returns planned_exchange::wrappers: the groups of workers that take part as one member; the buckets, each an exchange
+/// of its own; the encoding of what is sent. What a group contributes is the mean of its workers, which is encoded as it
+/// enters the algorithm.
+std::vector<wrapper> wrappers_of(const planned_exchange& exchange) {
+  std::vector<wrapper> wrappers;
+  const auto encode = [&](const std::string& state_name) {
+    if (exchange.how == encoding::float32) return;
+    wrappers.push_back(encoding_wrapper(
+        {.how = exchange.how, .same_for_all = exchange.nature.same_for_all, .state_name = state_name}));
+  };
+  if (exchange.has_groups()) {
+    encode("codec_between_groups");
+    wrappers.push_back(group_wrapper(exchange.groups()));
+  }
+  if (!exchange.buckets.empty()) wrappers.push_back(bucket_wrapper());
+  encode("codec");
+  return wrappers;
+}
+
 /// Name of the exchange of synchronised norms.
 constexpr const char* name_of_norms = "batch_norm";
 
@@ -213,6 +234,7 @@ void plan_traffic(plan& so_far) {
   for (auto& exchange : so_far.exchanges) {
     const auto pieces = pieces_of(exchange);
     choose(so_far, exchange, pieces);
+    exchange.wrappers = wrappers_of(exchange);
     exchange.edges = edges_of(exchange, pieces);
     exchange.peers = peers_of(exchange.edges, exchange.ids());
     // Norms exchange statistics for each part of a full batch.

@@ -91,6 +91,8 @@ struct planned_exchange {
   /// What was chosen for each bucket, or for the whole; empty if the kind chooses nothing.
   std::vector<choice> choices{};
   std::vector<std::string> assumed_links{};  ///< Descriptions of the links by which it was chosen.
+  /// What is around its members, from the inside out.
+  std::vector<wrapper> wrappers{};
   /// Whether it exchanges statistics of batch norms, in the buckets that norm_exchange requires.
   bool of_norms{false};
   cadence due{};                    ///< The steps in which it happens.
@@ -189,8 +191,8 @@ plan make_plan(const topology::topology& file, const data_facts& facts, const de
 /// Throws input_error.
 planned_exchange plan_exchange(const plan& so_far, std::size_t index);
 
-/// Chooses for each exchange what depends on the network (planned_exchange::choices), and derives its traffic: `edges`
-/// and `peers`. All exchanges and links must be planned already.
+/// Chooses for each exchange what depends on the network (planned_exchange::choices), and derives `wrappers` and its
+/// traffic: `edges` and `peers`. All exchanges and links must be planned already.
 void plan_traffic(plan& so_far);
 
 /// Derives the exchange "batch_norm", without its traffic, which combines the statistics of batch norms with these

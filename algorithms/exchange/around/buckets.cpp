@@ -34,8 +34,7 @@ class placed final : public outbox {
 /// A part's key counts within its bucket; which one that is, its first element tells.
 class bucketed_member final : public member {
  public:
-  bucketed_member(const member_options& own,
-                  const std::function<std::unique_ptr<member>(const member_options&)>& make_inner)
+  bucketed_member(const member_options& own, const member_maker& make_inner)
       : me_(own.among.rank), total_(own.layout.parameter_end) {
     for (const auto& bucket : own.buckets) {
       auto inner = own;
@@ -182,11 +181,16 @@ models::flat_layout layout_of_bucket(const models::flat_layout& layout, const ra
   return inner;
 }
 
-std::unique_ptr<member> make_bucketed_member(
-    const member_options& own, const std::function<std::unique_ptr<member>(const member_options&)>& make_inner) {
+std::unique_ptr<member> make_bucketed_member(const member_options& own, const member_maker& make_inner) {
   TROUPE_ASSERT(!own.among.is_server() && !own.buckets.empty(),
                 "only workers exchange buckets, and at least one is required");
   return std::make_unique<bucketed_member>(own, make_inner);
+}
+
+wrapper bucket_wrapper() {
+  return {.name = "buckets", .around = [](member_maker inner) -> member_maker {
+            return [inner = std::move(inner)](const member_options& own) { return make_bucketed_member(own, inner); };
+          }};
 }
 
 std::vector<range> cut_in_buckets(const models::flat_layout& layout, const std::vector<std::size_t>& order,

@@ -4,13 +4,11 @@
 // Distributed: Experiences on Accelerating Data Parallel Training", VLDB 2020, section 4.2.
 #pragma once
 
-#include "troupe/algorithms/exchange/member.hpp"
-#include "troupe/algorithms/exchange/member_options.hpp"
+#include "troupe/algorithms/exchange/around/wrapper.hpp"
 #include "troupe/algorithms/exchange/registry.hpp"
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -32,8 +30,10 @@ std::vector<range> buckets_of(const setting_values& settings, const models::flat
 
 /// Makes the part of one member that runs a `make_inner` member for each of own.buckets. It accepts contributions
 /// bucket by bucket, in any order, or whole.
-std::unique_ptr<member> make_bucketed_member(
-    const member_options& own, const std::function<std::unique_ptr<member>(const member_options&)>& make_inner);
+std::unique_ptr<member> make_bucketed_member(const member_options& own, const member_maker& make_inner);
+
+/// Returns the wrapper that makes such members.
+wrapper bucket_wrapper();
 
 /// Returns the parameters of `layout` that lie in `bucket`, as a layout whose elements are those of the bucket.
 models::flat_layout layout_of_bucket(const models::flat_layout& layout, const range& bucket);

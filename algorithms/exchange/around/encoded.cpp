@@ -40,14 +40,16 @@ class encoder {
   /// Forgets what was sent, not the codec's memory.
   void forget_sent() { sent_ = {}; }
 
-  void save(state_dict& to) const {
+  /// Returns the codec's memories.
+  state_dict state() const {
+    state_dict all;
     for (const auto& [of, memory] : memories_)
-      if (memory.defined()) to.put("codec/" + of, memory.clone());
+      if (memory.defined()) all.put(of, memory.clone());
+    return all;
   }
 
-  void restore(const state_dict& from) {
-    const auto saved = from.all("codec");
-    for (const auto& [name, memory] : saved.entries()) memories_[name] = memory.clone();
+  void restore(const state_dict& saved) {
+    for (const auto& [of, memory] : saved.entries()) memories_[of] = memory.clone();
   }
 
  private:
@@ -95,50 +97,57 @@ class encoding_outbox final : public outbox {
   outbox& out_;
 };
 
-class encoded_member final : public member {
+class encoded_member final : public wrapping_member {
  public:
-  encoded_member(std::unique_ptr<member> inner, encoder with, bool rounds_own)
-      : inner_(std::move(inner)), with_(std::move(with)), rounds_own_(rounds_own) {}
+  encoded_member(std::unique_ptr<member> inner, encoder with, encoding_options options, bool rounds_own)
+      : wrapping_member(std::move(inner)),
+        with_(std::move(with)),
+        options_(std::move(options)),
+        rounds_own_(rounds_own) {}
 
   void contribute(const part& own, outbox& out) override {
     encoding_outbox through{with_, rounds_own_, out};
-    inner_->contribute(rounds_own_ ? with_.round(own) : own, through);
+    inner().contribute(rounds_own_ ? with_.round(own) : own, through);
   }
 
   void receive(const part& piece, outbox& out) override {
     encoding_outbox through{with_, rounds_own_, out};
-    inner_->receive(with_.decode(piece), through);
+    inner().receive(with_.decode(piece), through);
   }
 
-  std::vector<rank_id> waiting_for(std::uint64_t step) const override { return inner_->waiting_for(step); }
-  std::int64_t largest_fold() const override { return inner_->largest_fold(); }
   void forget_before(std::uint64_t step) override {
     with_.forget_sent();
-    inner_->forget_before(step);
+    wrapping_member::forget_before(step);
   }
-  std::optional<std::uint64_t> steps_ahead() const override { return inner_->steps_ahead(); }
-  std::optional<std::uint64_t> open_step() const override { return inner_->open_step(); }
-  std::optional<holding> held(std::uint64_t step) override { return inner_->held(step); }
+
   state_dict state() const override {
-    auto all = inner_->state();
-    with_.save(all);
+    auto all = wrapping_member::state();
+    all.put_all(options_.state_name, with_.state());
     return all;
   }
 
  private:
-  std::unique_ptr<member> inner_;
   encoder with_;
+  encoding_options options_;
   bool rounds_own_;  ///< Whether its contribution and its answer are rounded, since others receive them rounded.
 };
 
 }  // namespace
 
-std::unique_ptr<member> make_encoded_member(
-    const member_options& own, encoding how, bool same_for_all,
-    const std::function<std::unique_ptr<member>(const member_options&)>& make_inner) {
-  encoder with{how, own.pool};
-  if (own.restored) with.restore(*own.restored);
-  return std::make_unique<encoded_member>(make_inner(own), std::move(with), same_for_all && !own.among.is_server());
+std::unique_ptr<member> make_encoded_member(const member_options& own, const encoding_options& options,
+                                            const member_maker& make_inner) {
+  encoder with{options.how, own.pool};
+  if (own.restored) with.restore(own.restored->all(options.state_name));
+  return std::make_unique<encoded_member>(make_inner(own), std::move(with), options,
+                                          options.same_for_all && !own.among.is_server());
+}
+
+wrapper encoding_wrapper(encoding_options options) {
+  return {.name = "encoding", .around = [options = std::move(options)](member_maker inner) -> member_maker {
+            return [options, inner = std::move(inner)](const member_options& own) {
+              return make_encoded_member(own, options, inner);
+            };
+          }};
 }
 
 }  // namespace troupe

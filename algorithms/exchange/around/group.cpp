@@ -4,6 +4,7 @@
 #include "troupe/algorithms/support/assert.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -269,6 +270,14 @@ std::unique_ptr<member> make_group_member(const group_options& options) {
   if (options.own.among.is_server()) return std::make_unique<group_server>(options);
   if (translation{options.groups}.inner(options.own.among.rank)) return std::make_unique<leader>(options);
   return std::make_unique<follower>(options);
+}
+
+wrapper group_wrapper(worker_groups groups) {
+  return {.name = "groups", .around = [groups = std::move(groups)](member_maker inner) -> member_maker {
+            return [groups, inner = std::move(inner)](const member_options& own) {
+              return make_group_member({.groups = groups, .own = own, .make_inner = inner});
+            };
+          }};
 }
 
 std::vector<planned_edge> group_edges(const worker_groups& groups, const std::vector<planned_edge>& inner_edges,

@@ -6,12 +6,10 @@
 // servers. The leader of a group is its lowest worker.
 #pragma once
 
-#include "troupe/algorithms/exchange/member.hpp"
-#include "troupe/algorithms/exchange/member_options.hpp"
+#include "troupe/algorithms/exchange/around/wrapper.hpp"
 #include "troupe/algorithms/exchange/registry.hpp"
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -24,13 +22,16 @@ struct group_options {
   worker_groups groups{};
   member_options own{};  ///< Options in outer indices, with world_size = W.
   /// Makes the member of a group, or of a server, in the inner exchange: exchange_kind::make_member.
-  std::function<std::unique_ptr<member>(const member_options&)> make_inner{};
+  member_maker make_inner{};
 };
 
 /// Makes the member of one worker, or of a server (which then is a `server`). Gradients are weighted by their samples,
 /// and the group's mean carries their sum on; groups of parameters all have the same weight, whatever their size. In a
 /// group of one, nothing is sent.
 std::unique_ptr<member> make_group_member(const group_options& options);
+
+/// Returns the wrapper that makes such members.
+wrapper group_wrapper(worker_groups groups);
 
 /// Returns the options for make_inner.
 member_options inner_options(const group_options& options);

@@ -83,7 +83,7 @@ exchange_pump::options pumped(const std::string& kind, const setting_values& set
                                    .settings = settings,
                                    .when = {.steps = steps}};
                 own.restored = restored;
-                auto member = make_encoded_member(own, how, same, found->make_member);
+                auto member = make_encoded_member(own, {.how = how, .same_for_all = same}, found->make_member);
                 if (made) made->push_back(member.get());
                 return member;
               },

@@ -47,7 +47,7 @@ exchange_pump::options pumped(const std::string& kind, const setting_values& set
                                          .optimizer = {.lr = 0.125},
                                          .initial = at::zeros({176})};
                 if (how == encoding::float32) return found->make_member(own);
-                return make_encoded_member(own, how, same, found->make_member);
+                return make_encoded_member(own, {.how = how, .same_for_all = same}, found->make_member);
               },
           .bring =
               [sends](std::uint32_t rank, std::uint64_t step, const at::Tensor&) {
