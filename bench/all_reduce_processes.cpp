@@ -8,10 +8,10 @@
 #include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/runtime/security/authority.hpp"
 #include "troupe/runtime/security/credentials.hpp"
-#include "troupe/runtime/transport/free_ports.hpp"
+#include "troupe/runtime/tcp/free_ports.hpp"
 #include "troupe/runtime/transport/proxy.hpp"
-#include "troupe/runtime/transport/tcp_links.hpp"
-#include "troupe/runtime/transport/tls.hpp"
+#include "troupe/runtime/tcp/tcp_links.hpp"
+#include "troupe/runtime/tcp/tls.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -88,7 +88,7 @@ std::vector<double> reduce(const question& asked, std::uint32_t me) {
     options.ranks.push_back({rank, 1});
     options.names.push_back(std::to_string(rank));
   }
-  const std::shared_ptr<transport::links> links = transport::make_tcp_links(std::move(options));
+  const auto links = transport::make_tcp_links(std::move(options));
   config settings;
   caf::actor_system system{settings};
   member_options own{
@@ -98,25 +98,26 @@ std::vector<double> reduce(const question& asked, std::uint32_t me) {
   const auto port = spawn_port(system, {.own = own}, find_exchange("all_reduce")->make_member);
   std::vector<peer_port> peers;
   for (std::uint32_t rank = 0; rank < asked.processes; ++rank)
-    peers.push_back(rank == me ? peer_port{port} : transport::spawn_port_proxy(system, links, rank, rank));
+    peers.push_back(rank == me ? peer_port{port} : transport::spawn_port_proxy(system, links.tensors, rank, rank));
   caf::anon_send(port, wire_atom_v, peers);
 
   std::promise<void> linked;
-  links->open({.visited =
+  links.control->open({.visited =
                    [&links](transport::visitor_id visitor, const control::introduction& who) {
-                     links->admit(visitor, static_cast<std::uint32_t>(std::stoul(who.node)));
+                     links.control->admit(visitor, static_cast<std::uint32_t>(std::stoul(who.node)));
                    },
-               .reached_first = [&] { links->tell(0, control::introduction{.node = std::to_string(me)}); },
+               .reached_first = [&] { links.control->tell(0, control::introduction{.node = std::to_string(me)}); },
                .foreign_first = [] {},
                .heard = [](std::uint32_t, const control::message&) {},
-               .parted = [](std::uint32_t, const std::string&) {},
-               .linked = [&] { linked.set_value(); },
-               .lost = [](std::uint32_t, const std::string&) {}});
-  links->link([port](transport::frame&& arrived, std::shared_ptr<const void> receipt) {
-    auto piece = arrived.as_part();
-    piece.receipt = std::move(receipt);
-    caf::anon_send(port, part_atom_v, std::move(piece));
-  });
+               .parted = [](std::uint32_t, const std::string&) {}});
+  links.tensors->open({.linked = [&] { linked.set_value(); },
+                       .lost = [](std::uint32_t, const std::string&) {},
+                       .arrived =
+                           [port](transport::frame&& arrived, std::shared_ptr<const void> receipt) {
+                             auto piece = arrived.as_part();
+                             piece.receipt = std::move(receipt);
+                             caf::anon_send(port, part_atom_v, std::move(piece));
+                           }});
   linked.get_future().wait();
 
   std::vector<double> milliseconds;

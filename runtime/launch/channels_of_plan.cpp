@@ -3,7 +3,7 @@
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/security/credentials.hpp"
 #include "troupe/runtime/topology/endpoint.hpp"
-#include "troupe/runtime/transport/tls.hpp"
+#include "troupe/runtime/tcp/tls.hpp"
 
 #include <cstdlib>
 #include <utility>

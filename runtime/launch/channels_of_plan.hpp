@@ -2,7 +2,7 @@
 #pragma once
 
 #include "troupe/runtime/plan/plan.hpp"
-#include "troupe/runtime/transport/channel.hpp"
+#include "troupe/runtime/tcp/channel.hpp"
 
 #include <cstdint>
 #include <filesystem>

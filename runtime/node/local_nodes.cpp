@@ -5,8 +5,8 @@
 #include "troupe/runtime/node/process_handle.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/topology/error.hpp"
-#include "troupe/runtime/transport/free_ports.hpp"
-#include "troupe/runtime/transport/listen.hpp"
+#include "troupe/runtime/tcp/free_ports.hpp"
+#include "troupe/runtime/tcp/listen.hpp"
 
 #include <sys/wait.h>
 

@@ -20,7 +20,7 @@
 #include "troupe/runtime/topology/canonical.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/value.hpp"
-#include "troupe/runtime/transport/tcp_links.hpp"
+#include "troupe/runtime/tcp/tcp_links.hpp"
 
 #include <caf/all.hpp>
 #include <openssl/rand.h>
@@ -97,7 +97,7 @@ std::uint64_t largest_control(const control::introduction& own) {
   return std::max(ample, 2 * own.topology.size());
 }
 
-std::shared_ptr<transport::links> make_links(const plan& plan, const node_options& options,
+transport::links make_links(const plan& plan, const node_options& options,
                                              const control::introduction& own) {
   transport::tcp_options made{.me = options.node,
                               .listen = plan.nodes[options.node].listen,
@@ -155,7 +155,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
   emulation::slowed_lanes lanes{options.trace ? static_cast<lane_factory&>(traced) : threads, plan};
   check_threads(plan);
   const auto own = alone ? control::introduction{} : introduce(plan, data, options);
-  auto links = alone ? nullptr : make_links(plan, options, own);
+  auto links = alone ? transport::links{} : make_links(plan, options, own);
   signals.on_signal({});  // from here on, there is something to save
   {
     system_config config;

@@ -1,4 +1,4 @@
-// OpenSSL's certificates and keys with owners. Only the sources of security/ and transport/tls.cpp include this header.
+// OpenSSL's certificates and keys with owners. Only the sources of security/ and tcp/tls.cpp include this header.
 #pragma once
 
 #include <openssl/evp.h>

@@ -20,13 +20,13 @@ std::pair<std::uint32_t, std::uint32_t> ordered(std::uint32_t a, std::uint32_t b
 }  // namespace
 
 /// The links of one node. Ends with its supervisor and proxies, which closes its connections.
-class simulated_network::node_links final : public links {
+class simulated_network::node_links final : public control_links, public tensor_links {
  public:
   node_links(simulated_network& network, std::uint32_t me) : network_(network), me_(me) {}
   ~node_links() override { network_.leave(me_, false); }
 
-  void open(listener listener) override {
-    listener_ = std::move(listener);
+  void open(control_links::listener listener) override {
+    control_ = std::move(listener);
     is_open_ = true;
     if (me_ != first_node) network_.dial_first(me_);
   }
@@ -43,8 +43,8 @@ class simulated_network::node_links final : public links {
       if (id == visitor) network_.send_control(me_, node, refusal);
   }
 
-  void link(frame_receiver receive) override {
-    receive_ = std::move(receive);
+  void open(tensor_links::listener listener) override {
+    tensors_ = std::move(listener);
     links_tensors_ = true;
     for (std::uint32_t other = 0; other < me_; ++other) network_.dial_peer(me_, other);
     network_.later(me_, network_.options_.timeout, [&network = network_, me = me_] {
@@ -56,14 +56,8 @@ class simulated_network::node_links final : public links {
   void tell(std::uint32_t node, const control::message& what) override {
     if (network_.state_of(plane::control, me_, node) == state::open) network_.send_control(me_, node, what);
   }
-  void send(std::uint32_t node, std::uint32_t to, const part& piece) override {
-    network_.send_frame(me_, node, header_of(to, piece), piece.piece.values);
-  }
-  void send(std::uint32_t node, const snapshot& result) override {
-    network_.send_frame(me_, node, header_of(result), result.values);
-  }
-  void send(std::uint32_t node, const state_piece& piece) override {
-    network_.send_frame(me_, node, header_of(piece), piece.bytes);
+  void send_frame(std::uint32_t node, const frame_header& header, const at::Tensor& values) override {
+    network_.send_frame(me_, node, header, values);
   }
 
   /// Reports that all tensor links are open, once.
@@ -71,13 +65,13 @@ class simulated_network::node_links final : public links {
     const auto nodes = static_cast<std::uint32_t>(network_.options_.ranks.size());
     for (std::uint32_t other = 0; other < nodes; ++other)
       if (other != me_ && network_.state_of(plane::tensors, me_, other) != state::open) return;
-    if (!std::exchange(told_, true)) listener_.linked();
+    if (!std::exchange(told_, true)) tensors_.linked();
   }
 
   simulated_network& network_;
   std::uint32_t me_;
-  listener listener_;
-  frame_receiver receive_;
+  control_links::listener control_;
+  tensor_links::listener tensors_;
   std::map<std::uint32_t, visitor_id> visitor_ids_;
   std::uint64_t next_visitor_{0};
   bool is_open_{false}, links_tensors_{false}, joined_{false}, told_{false};
@@ -90,10 +84,10 @@ simulated_network::simulated_network(simulated_network_options options)
       gone_(options_.ranks.size()),
       frozen_(options_.ranks.size()) {}
 
-std::shared_ptr<links> simulated_network::links_of(std::uint32_t node) {
+links simulated_network::links_of(std::uint32_t node) {
   auto made = std::make_shared<node_links>(*this, node);
   nodes_[node] = made;
-  return made;
+  return {.control = made, .tensors = made};
 }
 
 // Events. ----------------------------------------------------------------------------------------------------------
@@ -184,12 +178,12 @@ void simulated_network::hear_control(std::uint32_t from, std::uint32_t to, const
   if (to == first_node && seen == state::visiting) {
     if (!std::holds_alternative<control::introduction>(what))
       throw frame_error("received a control message from a node that has not joined");
-    return node->listener_.visited(node->visitor_ids_[from], std::get<control::introduction>(std::move(what)));
+    return node->control_.visited(node->visitor_ids_[from], std::get<control::introduction>(std::move(what)));
   }
   if (seen != state::open) return;
   control::check(what, options_.ranks, from, to);
   node->joined_ = true;
-  node->listener_.heard(from, std::move(what));
+  node->control_.heard(from, std::move(what));
 }
 
 void simulated_network::send_frame(std::uint32_t from, std::uint32_t to, const frame_header& header,
@@ -206,7 +200,7 @@ void simulated_network::send_frame(std::uint32_t from, std::uint32_t to, const f
     try {
       const auto header = decode(bytes, options_.limits[to]);
       control::check_sender(header, options_.ranks, from);
-      node->receive_({.header = header, .values = values}, std::move(receipt));
+      node->tensors_.arrived({.header = header, .values = values}, std::move(receipt));
     } catch (const frame_error& problem) {
       refuse_frame(plane::tensors, to, from, problem.what());
     }
@@ -225,7 +219,7 @@ void simulated_network::dial_first(std::uint32_t node) {
     first->visitor_ids_[node] = visitor_id{first->next_visitor_++};
     state_of(plane::control, first_node, node) = state::visiting;
     state_of(plane::control, node, first_node) = state::open;
-    self->listener_.reached_first();
+    self->control_.reached_first();
   });
 }
 
@@ -250,8 +244,8 @@ void simulated_network::lose(plane where, std::uint32_t at, std::uint32_t other,
   const auto was_visiting = std::exchange(seen, state::lost) == state::visiting;
   const auto node = nodes_[at].lock();
   if (!node) return;
-  if (where == plane::tensors) return node->listener_.lost(other, why);
-  if (at == first_node ? !was_visiting : node->joined_) return node->listener_.parted(other, why);
+  if (where == plane::tensors) return node->tensors_.lost(other, why);
+  if (at == first_node ? !was_visiting : node->joined_) return node->control_.parted(other, why);
   if (at == first_node) return;
   seen = state::closed;
   dial_first(at);  // it has not joined, and tries again

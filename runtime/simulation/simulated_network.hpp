@@ -41,7 +41,7 @@ class simulated_network {
   explicit simulated_network(simulated_network_options options);
 
   /// Returns the links of a node. They must not outlive the network.
-  std::shared_ptr<links> links_of(std::uint32_t node);
+  links links_of(std::uint32_t node);
 
   /// Advances time to `now`, as deliver() and deliverable() do.
   void reach(time now) { now_ = now; }

@@ -156,7 +156,7 @@ class simulation {
                                       .engines = engines,
                                       .on_step = note_step},
                            .self = {.node = plan_.nodes[node].name},
-                           .links = nodes_.size() > 1 ? network_.links_of(node) : nullptr,
+                           .links = nodes_.size() > 1 ? network_.links_of(node) : transport::links{},
                            .wait = {.limit = plan_.file.run.join_timeout},
                            .report = {},
                            .began =

@@ -4,7 +4,7 @@
 #include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/value.hpp"
-#include "troupe/runtime/transport/listen.hpp"
+#include "troupe/runtime/tcp/listen.hpp"
 
 #include <algorithm>
 #include <array>

@@ -32,7 +32,7 @@ using reception_actor = caf::typed_actor<caf::reacts_to<visit>>;
 struct reception_options {
   std::shared_ptr<const plan> run_plan;
   control::introduction self;  ///< Of the first node, to which visitors are compared.
-  std::shared_ptr<transport::links> links;
+  std::shared_ptr<transport::control_links> links;
   std::function<void(const std::string&)> report;  ///< See supervisor_options.
   /// Called for a visitor that fits, with the index of its node.
   std::function<void(transport::visitor_id, std::uint32_t node)> admitted;

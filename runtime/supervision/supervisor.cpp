@@ -56,7 +56,7 @@ void start(supervisor_pointer self) {
 /// Establishes the tensor links to all other nodes; `linked` follows.
 void link_node(supervisor_pointer self) {
   self->state.now = phase::linking;
-  self->state.options.links->link(receiver_of_frames(self));
+  self->state.options.links.tensors->open(tensor_listener_of(self));
 }
 
 /// On the first node: starts training if all nodes are linked.

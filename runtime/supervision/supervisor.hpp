@@ -19,7 +19,7 @@
 
 namespace troupe {
 
-/// What the links of this node report; see transport::links::listener.
+/// What the links of this node report; see transport::control_links and transport::tensor_links.
 struct link_event {
   struct reached_first {};
   struct foreign_first {};
@@ -72,7 +72,7 @@ struct supervisor_options {
   lane_factory* lanes{nullptr};  ///< Outlives the actor.
   launch_options launch;         ///< The supervisor fills in `far`.
   control::introduction self{};
-  std::shared_ptr<transport::links> links;         ///< Null if there is only one node.
+  transport::links links;                          ///< Null if there is only one node.
   join_wait wait{};                                ///< Time limit and reports while nodes are missing.
   std::function<void(const std::string&)> report;  ///< Prints a line for the user who started the node.
   /// Called with the actors of this node when training begins, before any of them handles a message; only on the first

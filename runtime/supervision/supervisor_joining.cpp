@@ -57,7 +57,7 @@ void open_run(supervisor_pointer self) {
   my.reception =
       spawn_reception(self->home_system(), {.run_plan = my.options.run_plan,
                                             .self = my.options.self,
-                                            .links = my.options.links,
+                                            .links = my.options.links.control,
                                             .report = my.options.report,
                                             .admitted = [me](transport::visitor_id visitor, std::uint32_t node) {
                                               caf::anon_send(me, join_atom_v, visitor, node);
@@ -91,7 +91,7 @@ void give_up_joining(supervisor_pointer self) {
 void join_run(supervisor_pointer self) {
   auto& my = self->state;
   if (my.is_first()) open_run(self);
-  my.options.links->open(listener_of(self));
+  my.options.links.control->open(control_listener_of(self));
   begin_joining(self);
 }
 
@@ -130,11 +130,11 @@ void admit_node(supervisor_pointer self, transport::visitor_id visitor, std::uin
     const auto reason =
         my.now == phase::ending ? "the run has ended" : "node " + my.name_of(node) + " has already joined";
     my.options.report("refused node " + my.name_of(node) + ": " + reason);
-    return my.options.links->refuse(visitor, {reason});
+    return my.options.links.control->refuse(visitor, {reason});
   }
-  if (!my.options.links->admit(visitor, node)) return;  // it has left
+  if (!my.options.links.control->admit(visitor, node)) return;  // it has left
   status = {.joined = true};
-  my.options.links->tell(node, control::welcome{handles_of(my.ours)});
+  my.options.links.control->tell(node, control::welcome{handles_of(my.ours)});
   my.options.report("node " + my.name_of(node) + " has joined");
 }
 

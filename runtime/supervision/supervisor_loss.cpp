@@ -56,7 +56,7 @@ void ask_node(supervisor_pointer self, std::uint32_t node, std::uint32_t lost, s
               std::function<void(const std::string&)> next) {
   auto& my = self->state;
   my.asked[node] = std::move(next);
-  my.options.links->tell(node, control::who_waits{lost});
+  my.options.links.control->tell(node, control::who_waits{lost});
   const auto give_up = [self, node] { take_waiting(self, node, ""); };
   self->delayed_send(self, limit, done_atom_v, completion{std::make_shared<std::function<void()>>(give_up)});
 }

@@ -56,7 +56,7 @@ struct supervisor_state {
   const plan& run_plan() const { return *options.run_plan; }
   std::uint32_t me() const { return options.launch.node; }
   bool is_first() const { return me() == 0; }
-  bool is_alone() const { return !options.links; }
+  bool is_alone() const { return !options.links.control; }
   const std::string& name_of(std::uint32_t node) const { return run_plan().nodes[node].name; }
   const std::string& first_name() const { return run_plan().nodes.front().name; }
 
@@ -69,9 +69,9 @@ struct supervisor_state {
 
   /// Sends a message to every node that can be reached, or to the first node.
   void tell_all(const control::message& what) const {
-    for_each_node([&](std::uint32_t node) { options.links->tell(node, what); });
+    for_each_node([&](std::uint32_t node) { options.links.control->tell(node, what); });
   }
-  void tell_first(const control::message& what) const { options.links->tell(0, what); }
+  void tell_first(const control::message& what) const { options.links.control->tell(0, what); }
 };
 
 /// Handlers for the alternatives of a variant.
@@ -128,11 +128,11 @@ std::function<void(std::uint64_t step, const state_dict& files)> sender_of_copie
 /// Writes a copy of the checkpoint of `step` and reports to the first node.
 void keep_copy(supervisor_pointer self, std::uint64_t step, const state_dict& files);
 
-/// Returns what passes on what the links report: visitors to the reception, everything else to this supervisor.
-transport::links::listener listener_of(supervisor_pointer self);
+/// Returns what passes on what the control links report: visitors to the reception, everything else to this supervisor.
+transport::control_links::listener control_listener_of(supervisor_pointer self);
 
-/// Returns what passes the frames of other nodes to the actors of this node.
-transport::links::frame_receiver receiver_of_frames(supervisor_pointer self);
+/// Returns what passes the frames of other nodes to the actors of this node, and everything else to this supervisor.
+transport::tensor_links::listener tensor_listener_of(supervisor_pointer self);
 
 // In supervisor_messages.cpp.
 

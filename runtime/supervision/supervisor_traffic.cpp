@@ -60,7 +60,7 @@ void receive(receivers& to, const transport::frame& arrived, std::shared_ptr<con
 std::function<peer_port(std::uint32_t)> proxies_of_ports(supervisor_pointer self) {
   return [self](std::uint32_t rank) {
     const auto& my = self->state;
-    return transport::spawn_port_proxy(self->home_system(), my.options.links, my.run_plan().node_of(rank), rank);
+    return transport::spawn_port_proxy(self->home_system(), my.options.links.tensors, my.run_plan().node_of(rank), rank);
   };
 }
 
@@ -69,7 +69,7 @@ std::function<void(std::uint64_t, const state_dict&)> sender_of_copies(superviso
   constexpr std::uint32_t second = 1;
   if (!options.run_plan->keeps_copies(second)) return {};
   // A job of the recorder's lane may outlive the actors, and must not keep the links alive.
-  return [weak = std::weak_ptr(options.links)](std::uint64_t step, const state_dict& files) {
+  return [weak = std::weak_ptr(options.links.tensors)](std::uint64_t step, const state_dict& files) {
     for (const auto& piece : transport::cut_copy(step, files))
       if (const auto links = weak.lock()) links->send(second, piece);
   };
@@ -84,7 +84,7 @@ void keep_copy(supervisor_pointer self, std::uint64_t step, const state_dict& fi
       [self, step](bool) { self->state.tell_first(control::copied{step}); });
 }
 
-transport::links::listener listener_of(supervisor_pointer self) {
+transport::control_links::listener control_listener_of(supervisor_pointer self) {
   const auto me = caf::actor_cast<supervisor_actor>(self);
   const auto tell = [me](auto&& what) { caf::anon_send(me, link_event{std::forward<decltype(what)>(what)}); };
   return {.visited =
@@ -101,22 +101,22 @@ transport::links::listener listener_of(supervisor_pointer self) {
               [tell](std::uint32_t node, const std::string& why) {
                 tell(link_event::parted{node, why});
               },
-          .linked = [tell] { tell(link_event::linked{}); },
-          .lost =
-              [tell](std::uint32_t node, const std::string& why) {
-                tell(link_event::lost{node, why});
-              },
           .warned = self->state.options.report};
 }
 
-transport::links::frame_receiver receiver_of_frames(supervisor_pointer self) {
+transport::tensor_links::listener tensor_listener_of(supervisor_pointer self) {
   const auto& my = self->state;
+  const auto me = caf::actor_cast<supervisor_actor>(self);
   const auto first_rank = my.run_plan().nodes[my.me()].first_rank;
-  const auto to = std::make_shared<receivers>(
-      receivers{.ours = my.ours, .first_rank = first_rank, .supervisor = caf::actor_cast<supervisor_actor>(self)});
-  return [to](transport::frame&& arrived, std::shared_ptr<const void> receipt) {
-    receive(*to, arrived, std::move(receipt));
-  };
+  const auto to =
+      std::make_shared<receivers>(receivers{.ours = my.ours, .first_rank = first_rank, .supervisor = me});
+  return {.linked = [me] { caf::anon_send(me, link_event{link_event::linked{}}); },
+          .lost =
+              [me](std::uint32_t node, const std::string& why) {
+                caf::anon_send(me, link_event{link_event::lost{node, why}});
+              },
+          .arrived = [to](transport::frame&& arrived,
+                          std::shared_ptr<const void> receipt) { receive(*to, arrived, std::move(receipt)); }};
 }
 
 }  // namespace troupe::supervision

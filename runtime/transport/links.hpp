@@ -1,9 +1,10 @@
-// The links of a node to the other nodes of a run: everything that crosses between nodes goes through this interface.
-// Behind it is TCP (tcp_links.hpp), or a simulated network.
+// What crosses between the nodes of a run: control messages over control links, and tensors over tensor links. The first
+// node has a control link to every other node, and every pair of nodes has a tensor link. Messages on one link arrive in
+// the order in which they were sent; nothing is known about the order of messages on different links. A link that is
+// lost stays lost.
 //
-// There are two planes. The first node has a control link to every other node, and every pair of nodes has a tensor
-// link. Messages on one link arrive in the order in which they were sent; nothing is known about the order of messages
-// on different links. A link that is lost stays lost.
+// Both are TCP (tcp_links.hpp) or simulated. Whatever else implements one of them must pass the tests of
+// tests/unit/runtime/transport/contract_test.cpp.
 #pragma once
 
 #include "troupe/algorithms/messages/messages.hpp"
@@ -39,7 +40,8 @@ inline std::string not_established_text(std::chrono::milliseconds timeout) {
 /// Identifies a control connection to the first node whose other end has not been admitted yet.
 enum class visitor_id : std::uint64_t {};
 
-class links {
+/// The control links of a node. Nodes join the run through them.
+class control_links {
  public:
   /// Callbacks, one at a time.
   struct listener {
@@ -53,39 +55,60 @@ class links {
     std::function<void(std::uint32_t node, control::message&&)> heard;
     /// The control link to a node is lost, and how: "the other side closed the connection".
     std::function<void(std::uint32_t node, const std::string& why)> parted;
-    /// The tensor links to all other nodes are open.
-    std::function<void()> linked;
-    /// The tensor link to a node is lost, or was not established in time.
-    std::function<void(std::uint32_t node, const std::string& why)> lost;
     /// A connection was refused, by this side or the other one. Each reason is told once. May be empty.
     std::function<void(const std::string& what)> warned{};
   };
 
-  /// Called with each part, snapshot, state or copy that arrives. Releasing the receipt lets the sender send more.
-  /// Throws frame_error to refuse a frame, which loses the link.
-  using frame_receiver = std::function<void(frame&&, std::shared_ptr<const void> receipt)>;
-
-  virtual ~links() = default;
+  virtual ~control_links() = default;
 
   /// On the first node: lets visitors in. On the others: dials the first node until it answers.
   virtual void open(listener) = 0;
 
   /// On the first node: makes a visitor the node with this index, with which messages can be exchanged from then on.
-  /// Returns false if it has left.
+  /// Returns false if it has left. Any thread may call it, or refuse().
   virtual bool admit(visitor_id, std::uint32_t node) = 0;
 
   /// On the first node: tells a visitor why it cannot join.
   virtual void refuse(visitor_id, const control::refusal&) = 0;
 
-  /// Opens the tensor links to all other nodes, which must all have joined.
-  virtual void link(frame_receiver) = 0;
-
-  /// Send to a node; they do nothing if its link is lost. They may be called on any thread and never block.
+  /// Sends to a node; does nothing if its link is lost. Any thread may call it, and it never blocks.
   virtual void tell(std::uint32_t node, const control::message&) = 0;
-  virtual void send(std::uint32_t node, std::uint32_t to, const part&) = 0;
-  virtual void send(std::uint32_t node, const snapshot&) = 0;
-  /// Copies of checkpoints are sent only while nothing else is.
-  virtual void send(std::uint32_t node, const state_piece&) = 0;
+};
+
+/// The tensor links of a node.
+class tensor_links {
+ public:
+  /// Callbacks, one at a time.
+  struct listener {
+    /// The links to all other nodes are open.
+    std::function<void()> linked;
+    /// The link to a node is lost, or was not established in time.
+    std::function<void(std::uint32_t node, const std::string& why)> lost;
+    /// A part, snapshot, state or copy. Its sender may send it; see control::check_sender(). Releasing the receipt lets
+    /// the other node send more. Throws frame_error to refuse it, which loses the link.
+    std::function<void(frame&&, std::shared_ptr<const void> receipt)> arrived;
+  };
+
+  virtual ~tensor_links() = default;
+
+  /// Opens the links to all other nodes, which must all have joined.
+  virtual void open(listener) = 0;
+
+  /// Sends a frame with these values, which are frozen, to a node; does nothing if its link is lost. Copies of
+  /// checkpoints are sent only while nothing else is. Any thread may call it, and it never blocks.
+  virtual void send_frame(std::uint32_t node, const frame_header& header, const at::Tensor& values) = 0;
+
+  void send(std::uint32_t node, std::uint32_t to, const part& piece) {
+    send_frame(node, header_of(to, piece), piece.piece.values);
+  }
+  void send(std::uint32_t node, const snapshot& result) { send_frame(node, header_of(result), result.values); }
+  void send(std::uint32_t node, const state_piece& piece) { send_frame(node, header_of(piece), piece.bytes); }
+};
+
+/// Both kinds of links of a node.
+struct links {
+  std::shared_ptr<control_links> control;
+  std::shared_ptr<tensor_links> tensors;
 };
 
 }  // namespace troupe::transport

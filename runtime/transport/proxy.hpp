@@ -13,7 +13,7 @@
 namespace troupe::transport {
 
 /// Spawns a proxy for the ports of `rank` on `node`. Each part names the exchange to which it belongs.
-peer_port spawn_port_proxy(caf::actor_system& system, std::shared_ptr<links> links, std::uint32_t node,
+peer_port spawn_port_proxy(caf::actor_system& system, std::shared_ptr<tensor_links> links, std::uint32_t node,
                            std::uint32_t rank);
 
 /// Coordinator and recorder, as a worker of another node sees them.
@@ -23,10 +23,10 @@ using direction_actor =
                                                     caf::reacts_to<state_atom, rank_id, std::uint64_t, state_dict>>;
 
 /// Spawns a proxy for the coordinator and the recorder, which are on the first node.
-direction_actor spawn_direction_proxy(caf::actor_system& system, std::shared_ptr<links> links);
+direction_actor spawn_direction_proxy(caf::actor_system& system, links links);
 
 /// Spawns a proxy for the worker with this rank on `node`.
-directed_worker spawn_worker_proxy(caf::actor_system& system, std::shared_ptr<links> links, std::uint32_t node,
+directed_worker spawn_worker_proxy(caf::actor_system& system, links links, std::uint32_t node,
                                    rank_id rank);
 
 }  // namespace troupe::transport

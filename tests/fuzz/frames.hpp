@@ -7,7 +7,7 @@
 
 #include "troupe/algorithms/support/assert.hpp"
 #include "troupe/algorithms/support/crc32c.hpp"
-#include "troupe/runtime/transport/connection.hpp"
+#include "troupe/runtime/tcp/connection.hpp"
 
 #include <sys/socket.h>
 

@@ -7,8 +7,8 @@
 #include "troupe/models/storage/buffer_pool.hpp"
 #include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/transport/frame.hpp"
-#include "troupe/runtime/transport/free_ports.hpp"
-#include "troupe/runtime/transport/tcp_links.hpp"
+#include "troupe/runtime/tcp/free_ports.hpp"
+#include "troupe/runtime/tcp/tcp_links.hpp"
 
 #include <ATen/ops/ones.h>
 
@@ -71,12 +71,14 @@ class node {
                                .patience = with.patience});
   }
 
-  ~node() { links.reset(); }  // while there is somebody to tell
+  ~node() { leave(); }  // while there is somebody to tell
+
+  void leave() { links = {}; }
 
   /// Joins, or lets others join.
   void open() {
-    auto* const own = links.get();  // which it no longer is while the links end
-    links->open(
+    auto* const own = links.control.get();  // which it no longer is while the links end
+    links.control->open(
         {.visited =
              [this, own](transport::visitor_id visitor, control::introduction&& who) {
                if (refuses) return own->refuse(visitor, {"no"});
@@ -88,22 +90,24 @@ class node {
          .heard = [this](std::uint32_t from,
                          control::message&& what) { change([&] { heard.emplace_back(from, std::move(what)); }); },
          .parted = [this](std::uint32_t from,
-                          const std::string& why) { change([&] { parted.emplace_back(from, why); }); },
-         .linked = [this] { change([this] { ++linked; }); },
-         .lost = [this](std::uint32_t node, const std::string& why) { change([&] {
-                                                                        lost.push_back({node, why});
-                                                                      }); }});
+                          const std::string& why) { change([&] { parted.emplace_back(from, why); }); }});
   }
 
   /// Opens the tensor links, too.
   void link() {
     open();
-    links->link([this](transport::frame&& came, std::shared_ptr<const void> receipt) {
-      change([&] {
-        frames.push_back(std::move(came));
-        if (holds_) receipts.push_back(std::move(receipt));
-      });
-    });
+    links.tensors->open({.linked = [this] { change([this] { ++linked; }); },
+                         .lost =
+                             [this](std::uint32_t node, const std::string& why) {
+                               change([&] { lost.emplace_back(node, why); });
+                             },
+                         .arrived =
+                             [this](transport::frame&& came, std::shared_ptr<const void> receipt) {
+                               change([&] {
+                                 frames.push_back(std::move(came));
+                                 if (holds_) receipts.push_back(std::move(receipt));
+                               });
+                             }});
   }
 
   /// Waits until `condition` holds, for some seconds; returns whether it does.
@@ -140,7 +144,7 @@ class node {
   }
 
   models::buffer_pool pool;
-  std::unique_ptr<transport::links> links;
+  transport::links links;
   bool refuses{false};  ///< Visitors.
   int linked{0}, foreign{0};
   std::vector<std::pair<std::uint32_t, control::message>> heard;
@@ -188,8 +192,8 @@ struct pair_of_nodes {
   /// Something goes each way, and nobody is lost.
   void check_alive() {
     const auto before_a = a.count(), before_b = b.count();
-    a.links->send(1, 1, piece_of(0, 1, at::ones({16})));
-    b.links->send(0, 0, piece_of(1, 1, at::ones({16})));
+    a.links.tensors->send(1, 1, piece_of(0, 1, at::ones({16})));
+    b.links.tensors->send(0, 0, piece_of(1, 1, at::ones({16})));
     CHECK(a.wait_frames(before_a + 1));
     CHECK(b.wait_frames(before_b + 1));
     CHECK(a.losses().empty());

@@ -3,8 +3,8 @@
 #include "tests/support/linked_nodes.hpp"
 
 #include "troupe/runtime/topology/error.hpp"
-#include "troupe/runtime/transport/free_ports.hpp"
-#include "troupe/runtime/transport/tcp_links.hpp"
+#include "troupe/runtime/tcp/free_ports.hpp"
+#include "troupe/runtime/tcp/tcp_links.hpp"
 
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
@@ -53,8 +53,8 @@ TEST_CASE("what two and three nodes send each other arrives as it was, in order"
       for (std::uint32_t to = 0; to < count; ++to) {
         if (from == to) continue;
         for (std::size_t i = 0; i < sizes.size(); ++i)
-          nodes[from]->links->send(to, to, piece_of(from, i, at::full({sizes[i]}, static_cast<float>(10 * from + i))));
-        nodes[from]->links->send(
+          nodes[from]->links.tensors->send(to, to, piece_of(from, i, at::full({sizes[i]}, static_cast<float>(10 * from + i))));
+        nodes[from]->links.tensors->send(
             to, snapshot{{.run = run_id{4}, .sender = rank_id{from}, .step = 9}, at::full({million}, 0.5f)});
       }
     for (std::uint32_t to = 0; to < count; ++to) {
@@ -102,12 +102,12 @@ TEST_CASE("a node that is there later is dialled until it is") {
 TEST_CASE("no more than the window is under way while the receiver holds receipts, and all arrives afterwards") {
   pair_of_nodes both{{.holds = true}};
   const auto values = at::ones({million});
-  for (std::uint64_t step = 0; step < 12; ++step) both.a.links->send(1, 1, piece_of(0, step, values));  // 48 MiB
+  for (std::uint64_t step = 0; step < 12; ++step) both.a.links.tensors->send(1, 1, piece_of(0, step, values));  // 48 MiB
   REQUIRE(both.b.wait_frames(4));
   std::this_thread::sleep_for(30ms);
   CHECK(both.b.count() == 4);  // 16 MiB
   CHECK(both.b.pool.allocated() <= 4);
-  both.b.links->send(0, 0, piece_of(1, 0, values));  // the other way is open
+  both.b.links.tensors->send(0, 0, piece_of(1, 0, values));  // the other way is open
   CHECK(both.a.wait_frames(1));
   both.b.take_receipts().clear();
   REQUIRE(both.b.wait_frames(12));
@@ -118,8 +118,8 @@ TEST_CASE("a frame larger than the window goes alone, once little else is under 
   pair_of_nodes both{{.holds = true, .window_bytes = million}};
   const auto large = at::ones({million}), small = at::ones({16});
   for (std::uint64_t step = 0; step < 3; ++step) {
-    both.a.links->send(1, 1, piece_of(0, 2 * step, small));
-    both.a.links->send(1, 1, piece_of(0, 2 * step + 1, large));
+    both.a.links.tensors->send(1, 1, piece_of(0, 2 * step, small));
+    both.a.links.tensors->send(1, 1, piece_of(0, 2 * step + 1, large));
   }
   REQUIRE(both.b.wait_frames(2));
   std::this_thread::sleep_for(20ms);
@@ -134,7 +134,7 @@ TEST_CASE("however small the payloads are, the window bounds the memory that is 
   pair_of_nodes both{{.holds = true}};
   constexpr std::size_t most = window / 4096;
   const auto values = at::ones({1});
-  for (std::uint64_t step = 0; step < most + 100; ++step) both.a.links->send(1, 1, piece_of(0, step, values));
+  for (std::uint64_t step = 0; step < most + 100; ++step) both.a.links.tensors->send(1, 1, piece_of(0, step, values));
   REQUIRE(both.b.wait_frames(most));
   std::this_thread::sleep_for(20ms);
   CHECK(both.b.count() == most);
@@ -145,9 +145,9 @@ TEST_CASE("however small the payloads are, the window bounds the memory that is 
 
 TEST_CASE("a receipt that is let go after its links does no harm") {
   pair_of_nodes both{{.holds = true}};
-  for (std::uint64_t step = 0; step < 4; ++step) both.a.links->send(1, 1, piece_of(0, step, at::ones({million})));
+  for (std::uint64_t step = 0; step < 4; ++step) both.a.links.tensors->send(1, 1, piece_of(0, step, at::ones({million})));
   REQUIRE(both.b.wait_frames(4));
-  both.b.links.reset();
+  both.b.leave();
   both.b.receipts.clear();
   CHECK(at::equal(both.b.frames[3].values, at::ones({million})));
 }
@@ -156,14 +156,14 @@ TEST_CASE("receipts that are let go while their links end do no harm") {
   const auto values = at::ones({100'000});
   for (int round = 0; round < 5; ++round) {
     pair_of_nodes both{{.holds = true}};
-    for (std::uint64_t step = 0; step < 50; ++step) both.a.links->send(1, 1, piece_of(0, step, values));
+    for (std::uint64_t step = 0; step < 50; ++step) both.a.links.tensors->send(1, 1, piece_of(0, step, values));
     REQUIRE(both.b.wait_frames(10));
     auto receipts = both.b.take_receipts();
     std::thread taker{[&] { receipts.clear(); }};
     std::thread sender{[&] {
-      for (std::uint64_t step = 50; step < 100; ++step) both.a.links->send(1, 1, piece_of(0, step, values));
+      for (std::uint64_t step = 50; step < 100; ++step) both.a.links.tensors->send(1, 1, piece_of(0, step, values));
     }};
-    both.b.links.reset();
+    both.b.leave();
     taker.join();
     sender.join();
   }
@@ -171,13 +171,13 @@ TEST_CASE("receipts that are let go while their links end do no harm") {
 
 TEST_CASE("a node that goes away is lost to the others, once") {
   pair_of_nodes both{{.timeout = 100ms}};
-  both.b.links.reset();
+  both.b.leave();
   REQUIRE(both.a.wait([&] { return !both.a.lost.empty(); }));
   std::this_thread::sleep_for(120ms);  // beyond the time for links
   REQUIRE(both.a.losses().size() == 1);
   CHECK(both.a.losses()[0].first == 1);
   CHECK_FALSE(both.a.losses()[0].second.empty());
-  both.a.links->send(1, 1, piece_of(0, 1, at::ones({16})));  // goes nowhere
+  both.a.links.tensors->send(1, 1, piece_of(0, 1, at::ones({16})));  // goes nowhere
   CHECK(both.a.times_linked() == 1);
 }
 

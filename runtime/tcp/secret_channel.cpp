@@ -5,7 +5,7 @@
 //   dialling side    HMAC-SHA256(secret, "dialled " | d | a)
 //
 // The labels keep a proof of one side from being used as that of the other.
-#include "troupe/runtime/transport/plain_channel.hpp"
+#include "troupe/runtime/tcp/plain_channel.hpp"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>

@@ -1,6 +1,6 @@
-#include "troupe/runtime/transport/channel.hpp"
+#include "troupe/runtime/tcp/channel.hpp"
 
-#include "troupe/runtime/transport/plain_channel.hpp"
+#include "troupe/runtime/tcp/plain_channel.hpp"
 
 #include <sys/socket.h>
 #include <sys/uio.h>

@@ -1,6 +1,6 @@
 // Sessions of TLS after the handshake: a link that stops in the middle of a record, a peer that ends its session, and
 // new keys.
-#include "troupe/runtime/transport/tls.hpp"
+#include "troupe/runtime/tcp/tls.hpp"
 
 #include "tests/support/doctest.hpp"
 #include "tests/support/linked_nodes.hpp"
@@ -207,11 +207,11 @@ TEST_CASE("a node that stops in the middle of a record is noticed by its silence
   b.link();
   REQUIRE(a.wait_linked());
   REQUIRE(b.wait_linked());
-  b.links->send(0, 0, piece_of(1, 1, at::ones({million})));
+  b.links.tensors->send(0, 0, piece_of(1, 1, at::ones({million})));
   CHECK(a.wait_frames(1));
   constexpr std::int64_t part_of_a_record = 5000;
   between.stop_after(part_of_a_record);
-  b.links->send(0, 0, piece_of(1, 2, at::ones({million})));
+  b.links.tensors->send(0, 0, piece_of(1, 2, at::ones({million})));
   CHECK(a.wait([&] { return !a.lost.empty(); }));
   CHECK(a.losses().at(0).second == "it was silent for 400 ms (run.silence)");
 }

@@ -1,4 +1,4 @@
-#include "troupe/runtime/transport/listen.hpp"
+#include "troupe/runtime/tcp/listen.hpp"
 
 #include "troupe/runtime/topology/error.hpp"
 

@@ -1,7 +1,7 @@
 // The open links of one plane, by node. Senders look them up on any thread.
 #pragma once
 
-#include "troupe/runtime/transport/connection.hpp"
+#include "troupe/runtime/tcp/connection.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -51,8 +51,8 @@ TEST_CASE("a node joins whichever is there first, and both hear each other in or
   CHECK(b.heard[0].first == 0);
   CHECK(std::holds_alternative<control::welcome>(b.heard[0].second));
   for (std::uint64_t step = 0; step < 1000; ++step) {
-    a.links->tell(1, control::proceed{rank_id{1}, step});
-    b.links->tell(0, control::progress{rank_id{1}, step});
+    a.links.control->tell(1, control::proceed{rank_id{1}, step});
+    b.links.control->tell(0, control::progress{rank_id{1}, step});
   }
   REQUIRE(a.wait([&] { return a.heard.size() == 1000; }));
   REQUIRE(b.wait([&] { return b.heard.size() == 1001; }));
@@ -176,12 +176,12 @@ TEST_CASE("a node that says nothing for longer than the silence allowed is lost,
 TEST_CASE("a node that goes away is lost to the first one, and the first one to it") {
   SUBCASE("the second") {
     joined_nodes both;
-    both.b.links.reset();
+    both.b.leave();
     CHECK(reason_of_loss(both.a) == "it was killed or disconnected");
   }
   SUBCASE("the first") {
     joined_nodes both;
-    both.a.links.reset();
+    both.a.leave();
     CHECK(reason_of_loss(both.b) == "it was killed or disconnected");
   }
 }

@@ -35,7 +35,7 @@ TEST_CASE("a node lost before all links are made is lost once, and a late one of
   b->link();
   // Node 2 is never there, so that nobody hears of links. Node 1 is linked once it can send.
   for (int i = 0; i < 1000 && a.count() == 0; ++i) {
-    b->links->send(0, 0, piece_of(1, 0, at::ones({1})));
+    b->links.tensors->send(0, 0, piece_of(1, 0, at::ones({1})));
     std::this_thread::sleep_for(2ms);
   }
   REQUIRE(a.count() > 0);

@@ -1,4 +1,4 @@
-#include "troupe/runtime/transport/tls.hpp"
+#include "troupe/runtime/tcp/tls.hpp"
 
 #include "troupe/runtime/security/x509.hpp"
 

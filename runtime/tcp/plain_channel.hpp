@@ -1,7 +1,7 @@
 // A channel that passes bytes on as they are.
 #pragma once
 
-#include "troupe/runtime/transport/channel.hpp"
+#include "troupe/runtime/tcp/channel.hpp"
 
 namespace troupe::transport {
 

@@ -1,4 +1,4 @@
-#include "troupe/runtime/transport/connection.hpp"
+#include "troupe/runtime/tcp/connection.hpp"
 
 #include "troupe/algorithms/support/crc32c.hpp"
 #include "troupe/runtime/transport/links.hpp"

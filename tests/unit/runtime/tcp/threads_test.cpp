@@ -3,8 +3,8 @@
 #include "tests/support/linked_nodes.hpp"
 
 #include "troupe/algorithms/support/crc32c.hpp"
-#include "troupe/runtime/transport/channel.hpp"
-#include "troupe/runtime/transport/connection.hpp"
+#include "troupe/runtime/tcp/channel.hpp"
+#include "troupe/runtime/tcp/connection.hpp"
 
 #include <ATen/ops/ones.h>
 #include <arpa/inet.h>

@@ -1,4 +1,4 @@
-#include "troupe/runtime/transport/dialler.hpp"
+#include "troupe/runtime/tcp/dialler.hpp"
 
 #include "troupe/runtime/transport/links.hpp"
 

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "troupe/runtime/topology/endpoint.hpp"
-#include "troupe/runtime/transport/channel.hpp"
+#include "troupe/runtime/tcp/channel.hpp"
 #include "troupe/runtime/transport/links.hpp"
 
 #include <chrono>
@@ -37,9 +37,9 @@ struct tcp_options {
   std::chrono::milliseconds patience{5'000};  ///< Time in which an incoming connection must identify itself.
 };
 
-/// Binds and listens; connections wait in the backlog until open(). Throws input_error if the address is in
-/// use or not of this host. The destructor closes all connections, discards unsent frames and joins the thread; it must
-/// not run in a callback of the listener.
-std::unique_ptr<links> make_tcp_links(tcp_options options);
+/// Binds and listens; connections wait in the backlog until control_links::open(). Throws input_error if the address is
+/// in use or not of this host. When the last of both links ends, all connections are closed, unsent frames are discarded
+/// and the thread is joined; this must not happen in a callback of a listener.
+links make_tcp_links(tcp_options options);
 
 }  // namespace troupe::transport

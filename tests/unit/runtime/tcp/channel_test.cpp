@@ -1,12 +1,12 @@
 // Channels over a pair of sockets: who gets through the handshake, and what arrives afterwards.
-#include "troupe/runtime/transport/channel.hpp"
+#include "troupe/runtime/tcp/channel.hpp"
 
 #include "tests/support/doctest.hpp"
 #include "tests/support/scratch.hpp"
 
 #include "troupe/runtime/security/authority.hpp"
 #include "troupe/runtime/security/credentials.hpp"
-#include "troupe/runtime/transport/tls.hpp"
+#include "troupe/runtime/tcp/tls.hpp"
 
 #include <sys/socket.h>
 

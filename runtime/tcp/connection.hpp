@@ -5,7 +5,7 @@
 // Threads: send() may be called and receipts may be released on any thread; everything else happens on the io thread.
 #pragma once
 
-#include "troupe/runtime/transport/channel.hpp"
+#include "troupe/runtime/tcp/channel.hpp"
 #include "troupe/runtime/transport/frame.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -71,6 +71,9 @@ class connection : public std::enable_shared_from_this<connection> {
 
   /// Throws handshake_error unless the other side has shown that it is the node of this name. After the hello only.
   void check(const std::string& node) const { channel_->check(node, *plane_); }
+
+  /// Returns what it carries, once the other side has said it in its hello.
+  std::optional<plane> where() const { return plane_; }
 
   /// Sends a hello that introduces this side as node `node` of the plan.
   void greet(std::uint32_t node, const session_id& session, plane where);
