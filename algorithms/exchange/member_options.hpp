@@ -4,7 +4,7 @@
 #include "troupe/algorithms/exchange/membership.hpp"
 #include "troupe/algorithms/messages/messages.hpp"
 #include "troupe/algorithms/messages/state_dict.hpp"
-#include "troupe/algorithms/rules/mixing.hpp"
+#include "troupe/algorithms/rules/mixing_schedule.hpp"
 #include "troupe/algorithms/rules/schedule.hpp"
 #include "troupe/algorithms/support/setting.hpp"
 #include "troupe/algorithms/training/optimizer.hpp"
@@ -38,8 +38,8 @@ struct carriage {
 /// members, and never changed, so that any thread may read them.
 struct common_facts {
   virtual ~common_facts() = default;
-  /// Returns W if each member's answer is a mixture with weights fixed by the settings; else null.
-  virtual const rules::mixing_matrix* mixing() const { return nullptr; }
+  /// Returns the mixing matrices if each member's answer is a mixture with weights fixed by the settings; else null.
+  virtual const rules::mixing_schedule* mixing() const { return nullptr; }
 };
 
 struct member_options {

@@ -239,7 +239,7 @@ graph graph_of(const mixing_matrix& mixing) {
   return wires;
 }
 
-std::optional<uneven_sum> first_uneven(const mixing_matrix& mixing) {
+std::optional<uneven_sum> first_uneven(const mixing_matrix& mixing, stochastic which) {
   constexpr double tolerance = 1e-6;
   const auto n = static_cast<std::uint32_t>(mixing.rows.size());
   std::vector<double> rows(n), columns(n);
@@ -250,6 +250,7 @@ std::optional<uneven_sum> first_uneven(const mixing_matrix& mixing) {
     }
   }
   for (const bool of_row : {true, false}) {
+    if (of_row && which == stochastic::by_column) continue;
     const auto& sums = of_row ? rows : columns;
     for (std::uint32_t i = 0; i < n; ++i)
       if (!(std::abs(sums[i] - 1) <= tolerance)) return uneven_sum{of_row, i, sums[i]};

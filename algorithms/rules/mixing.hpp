@@ -81,8 +81,12 @@ struct uneven_sum {
   double sum{0};
 };
 
-/// Returns a row or column that does not sum to 1 ± 1e-6, or nothing if W is doubly stochastic.
-std::optional<uneven_sum> first_uneven(const mixing_matrix& mixing);
+/// What must sum to 1: rows and columns, so that all nodes reach the mean of their values; or columns alone, which keeps
+/// the sum of all values, as push-sum requires.
+enum class stochastic : std::uint8_t { doubly, by_column };
+
+/// Returns a row or column that should sum to 1 ± 1e-6 and does not, or nothing.
+std::optional<uneven_sum> first_uneven(const mixing_matrix& mixing, stochastic which = stochastic::doubly);
 
 /// Returns nodes (j, i) such that nothing of j ever reaches i, or nothing if the graph is (strongly) connected.
 std::optional<std::pair<std::uint32_t, std::uint32_t>> unconnected_nodes(const graph& wires);

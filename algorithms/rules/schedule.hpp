@@ -73,6 +73,9 @@ struct cadence {
   std::uint64_t first{0};  ///< First stamp at which the exchange is due; see make_cadence().
   std::uint64_t lead{0};   ///< 1 if the stamp already counts the current step, otherwise 0.
 
+  /// Returns how many exchanges were due before the one with this stamp.
+  std::uint64_t index_of(std::uint64_t step) const { return step < first ? 0 : (step - first) / every; }
+
   bool due(std::uint64_t step) const { return step >= first && (step - first) % every == 0; }
 
   /// Returns the first stamp from `step` on at which the exchange is due.

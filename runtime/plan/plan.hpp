@@ -113,7 +113,7 @@ struct planned_exchange {
   /// Returns the indices in ids() of all ports that the port of the worker or server with this index ever sends to or
   /// receives from, ascending and without itself.
   const std::vector<std::uint32_t>& peers_of(std::uint32_t index) const { return peers.at(index); }
-  const rules::mixing_matrix* mixing() const;  ///< Mixing matrix W over the members, or null if the kind has none.
+  const rules::mixing_schedule* mixing() const;  ///< Mixing matrices over the members, or null if the kind has none.
 };
 
 /// A validated topology with everything derived from it.

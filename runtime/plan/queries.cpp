@@ -74,7 +74,7 @@ std::uint64_t planned_exchange::bytes_held(std::uint32_t server) const {
   return most * sizeof(float);
 }
 
-const rules::mixing_matrix* planned_exchange::mixing() const {
+const rules::mixing_schedule* planned_exchange::mixing() const {
   return common ? common->mixing() : nullptr;
 }
 

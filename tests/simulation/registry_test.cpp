@@ -5,9 +5,11 @@
 #include "tests/support/doctest.hpp"
 #include "tests/support/drawn_exchange.hpp"
 #include "tests/support/fixed_point.hpp"
+#include "tests/support/one_peer.hpp"
 #include "tests/support/repeat.hpp"
 
 #include "troupe/algorithms/exchange/around/codec.hpp"
+#include "troupe/algorithms/exchange/gossip/gossip_graph.hpp"
 #include "troupe/algorithms/messages/journal.hpp"
 #include "troupe/algorithms/messages/run_state.hpp"
 #include "troupe/runtime/launch/launcher.hpp"
@@ -73,7 +75,8 @@ const planned_exchange* equaliser_of(const plan& plan) {
 }
 
 /// A codec that a program has added: what holds of the exchanges holds with it, too.
-[[maybe_unused]] const auto added = register_codec(std::make_unique<tests::fixed_point>());
+[[maybe_unused]] const auto added_codec = register_codec(std::make_unique<tests::fixed_point>());
+[[maybe_unused]] const bool added_graph = (register_graph(tests::one_peer()), true);
 
 std::shared_ptr<states_kept> run_of(const plan& plan, std::uint64_t seed) {
   models::buffer_pool pool;

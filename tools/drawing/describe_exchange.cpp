@@ -152,9 +152,18 @@ std::string rates_text(const rules::mixing_rates& rates) {
          human_number(rates.contraction);
 }
 
+void describe_period(page& page, const rules::mixing_schedule& schedule) {
+  const auto count = std::to_string(schedule.period().size());
+  const auto rates = schedule.nodes() <= 1024 ? rules::rates_of(rules::product_of_period(schedule)) : std::nullopt;
+  page.more("W changes and repeats after " + count + " exchanges" +
+            (rates ? ", which multiply the distance to the mean by at most " + human_number(rates->contraction) : ""));
+}
+
 void describe_mixing(page& page, const planned_exchange& exchange) {
-  const auto* mixing = exchange.mixing();
-  if (!mixing) return;
+  const auto* schedule = exchange.mixing();
+  if (!schedule) return;
+  const auto* mixing = schedule->constant();
+  if (!mixing) return describe_period(page, *schedule);
   if (const auto rates = rules::rates_of(*mixing))
     page.more(rates_text(*rates));
   else if (const auto columns = rules::columns_of_symmetry(*mixing))

@@ -45,7 +45,7 @@ json json_of(const plan& plan, const planned_exchange& exchange) {
     for (const auto& one : each.candidates) seconds[one.value] = one.seconds;
     choices.push_back({{"key", each.key}, {"value", each.candidates.front().value}, {"predicted_seconds", seconds}});
   }
-  const auto* mixing = exchange.mixing();
+  const auto* mixing = exchange.mixing() ? exchange.mixing()->constant() : nullptr;
   const auto rates = mixing ? rules::rates_of(*mixing) : std::nullopt;
   const bool shown = mixing && mixing->rows.size() <= matrix_in_json_max;
   return {{"name", exchange.name},

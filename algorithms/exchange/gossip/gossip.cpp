@@ -4,7 +4,6 @@
 #include "troupe/algorithms/exchange/gossip/gossip_graph.hpp"
 #include "troupe/algorithms/exchange/member.hpp"
 #include "troupe/algorithms/rules/reduce.hpp"
-#include "troupe/algorithms/rules/symmetry.hpp"
 
 #include <algorithm>
 #include <map>
@@ -16,55 +15,25 @@ namespace troupe {
 
 namespace {
 
-/// The mixing matrix and its graph, which all members share.
+/// The mixing matrices, which all members share.
 struct gossip_wiring final : common_facts {
-  rules::mixing_matrix weights;
-  rules::graph wires;
-  std::vector<std::vector<std::uint32_t>> hearers;  ///< By member: the members that hear it, ascending.
-  bool is_symmetric;                                ///< Whether the graph looks the same from each member.
+  rules::mixing_schedule schedule;
 
   gossip_wiring(std::uint32_t members, const setting_values& settings)
-      : weights(mixing_of(names_by_index(members), settings)),
-        wires(rules::graph_of(weights)),
-        hearers(members),
-        is_symmetric(rules::columns_of_symmetry(weights).has_value()) {
-    for (std::uint32_t to = 0; to < members; ++to)
-      for (const auto from : wires.hears[to]) hearers[from].push_back(to);
-  }
+      : schedule(mixing_of(names_by_index(members), settings)) {}
 
-  const rules::mixing_matrix* mixing() const override { return &weights; }
+  const rules::mixing_schedule* mixing() const override { return &schedule; }
 
-  /// Returns the members that hear `index`, starting with the next one, so that not all members send to the same one
-  /// first.
-  std::vector<std::uint32_t> hearers_of(std::uint32_t index) const {
-    auto all = hearers[index];
-    std::rotate(all.begin(), std::upper_bound(all.begin(), all.end(), index), all.end());
-    return all;
-  }
-
-  /// Returns by how many steps a member that `index` hears may be ahead of it: as many as it takes `index` to be heard
-  /// there.
-  std::uint64_t steps_ahead_of(std::uint32_t index) const {
-    if (!is_symmetric) return distance_of(index);
-    std::call_once(measured, [this] { ahead_of_each = distance_of(0); });
+  /// Returns by how many exchanges a member that `index` hears may be ahead of it.
+  std::uint64_t ahead_of(std::uint32_t index) const {
+    if (!schedule.is_symmetric()) return schedule.ahead_of(index);
+    std::call_once(measured, [this] { ahead_of_each = schedule.ahead_of(0); });
     return ahead_of_each;
   }
 
  private:
-  std::uint64_t distance_of(std::uint32_t index) const {
-    const auto& heard = wires.hears[index];
-    const auto hears_it = [&](std::uint32_t other) {
-      return std::binary_search(wires.hears[other].begin(), wires.hears[other].end(), index);
-    };
-    if (std::all_of(heard.begin(), heard.end(), hears_it)) return 1;
-    const auto distances = rules::distances_from(wires, index);
-    std::uint64_t most = 1;
-    for (const auto each : heard) most = std::max<std::uint64_t>(most, distances[each]);
-    return most;
-  }
-
   mutable std::once_flag measured;
-  mutable std::uint64_t ahead_of_each{1};  ///< Of a graph that looks the same from each member.
+  mutable std::uint64_t ahead_of_each{1};  ///< Of graphs that look the same from each member.
 };
 
 std::shared_ptr<const gossip_wiring> wiring_of(const member_options& options) {
@@ -79,21 +48,20 @@ class gossip_member final : public member {
         chunks_(cut_in_chunks(options_, 1)),
         me_(static_cast<std::uint32_t>(options_.among.rank)),
         wiring_(wiring_of(options_)),
-        mixed_(wiring_->weights.rows.at(me_)),
-        hearers_(wiring_->hearers_of(me_)),
-        ahead_(wiring_->steps_ahead_of(me_)) {}
+        ahead_(wiring_->ahead_of(me_)) {}
 
   void contribute(const part& own, outbox& out) override {
     auto& now = at(own.origin.step);
     if (std::exchange(now.contributed, true))
       throw exchange_error(errc::stale, "a member contributed to the same step twice");
+    const auto hearers = hearers_at(own.origin.step);
     for (std::uint32_t chunk = 0; chunk < chunks_.ranges.size(); ++chunk) {
       const auto piece = cut(own, chunks_, chunk);
-      for (const auto hearer : hearers_) out.send(rank_id{hearer}, piece);
+      for (const auto hearer : hearers) out.send(rank_id{hearer}, piece);
     }
     for (std::uint32_t chunk = 0; chunk < chunks_.ranges.size(); ++chunk) {
       const auto piece = cut(own, chunks_, chunk);
-      if (const auto place = place_of(me_)) keep(now.folds[chunk], *place, piece);
+      if (const auto place = place_of(me_, own.origin.step)) keep(now.folds[chunk], *place, piece);
       mix_if_complete(now, piece, out);
     }
   }
@@ -101,7 +69,7 @@ class gossip_member final : public member {
   void receive(const part& piece, outbox& out) override {
     rules::check_fits(piece, chunks_.ranges);
     const auto sender = static_cast<std::uint32_t>(piece.origin.sender);
-    const auto place = place_of(sender);
+    const auto place = place_of(sender, piece.origin.step);
     if (piece.at != stage::contribution || piece.what != slot::parameters || sender == me_ || !place)
       throw exchange_error(errc::mismatch, "a gossip member received a part that is not the parameters of a neighbour");
     auto& now = at(piece.origin.step);
@@ -111,13 +79,14 @@ class gossip_member final : public member {
 
   std::vector<rank_id> waiting_for(std::uint64_t step) const override {
     const auto found = steps_.find(step);
+    const auto& mixed = mixed_at(step);
     std::vector<std::uint32_t> missing;
     if (found == steps_.end() || !found->second.contributed) missing.push_back(me_);
-    for (std::size_t place = 0; place < mixed_.size(); ++place) {
+    for (std::size_t place = 0; place < mixed.size(); ++place) {
       const auto has = [&](const fold& each) { return each.came[place]; };
       const bool all =
           found != steps_.end() && std::all_of(found->second.folds.begin(), found->second.folds.end(), has);
-      if (!all && mixed_[place].index != me_) missing.push_back(mixed_[place].index);
+      if (!all && mixed[place].index != me_) missing.push_back(mixed[place].index);
     }
     std::sort(missing.begin(), missing.end());
     std::vector<rank_id> result;
@@ -125,7 +94,9 @@ class gossip_member final : public member {
     return result;
   }
 
-  std::int64_t largest_fold() const override { return chunks_.largest() * static_cast<std::int64_t>(mixed_.size()); }
+  std::int64_t largest_fold() const override {
+    return chunks_.largest() * static_cast<std::int64_t>(wiring_->schedule.longest_row());
+  }
 
   void forget_before(std::uint64_t step) override { steps_.erase(steps_.begin(), steps_.lower_bound(step)); }
 
@@ -145,24 +116,40 @@ class gossip_member final : public member {
 
   progress& at(std::uint64_t step) {
     if (const auto found = steps_.find(step); found != steps_.end()) return found->second;
-    const fold none{std::vector<rules::weighted>(mixed_.size()), std::vector<bool>(mixed_.size())};
+    const auto count = mixed_at(step).size();
+    const fold none{std::vector<rules::weighted>(count), std::vector<bool>(count)};
     return steps_.emplace(step, progress{.folds = std::vector<fold>(chunks_.ranges.size(), none)}).first->second;
   }
 
+  /// Returns what is mixed in the exchange of this step: the own row of W.
+  const std::vector<rules::neighbour>& mixed_at(std::uint64_t step) const {
+    return wiring_->schedule.row(me_, options_.due.index_of(step));
+  }
+
+  /// Returns the members that the own parameters are sent to, starting with the next one, so that not all members send
+  /// to the same one first.
+  std::vector<std::uint32_t> hearers_at(std::uint64_t step) const {
+    auto all = wiring_->schedule.hearers(me_, options_.due.index_of(step));
+    std::rotate(all.begin(), std::upper_bound(all.begin(), all.end(), me_), all.end());
+    return all;
+  }
+
   /// Returns where in the row of W `index` stands, or nothing where it has no weight.
-  std::optional<std::size_t> place_of(std::uint32_t index) const {
+  std::optional<std::size_t> place_of(std::uint32_t index, std::uint64_t step) const {
+    const auto& mixed = mixed_at(step);
     const auto before = [](const rules::neighbour& each, std::uint32_t value) { return each.index < value; };
-    const auto found = std::lower_bound(mixed_.begin(), mixed_.end(), index, before);
-    if (found == mixed_.end() || found->index != index) return std::nullopt;
-    return static_cast<std::size_t>(found - mixed_.begin());
+    const auto found = std::lower_bound(mixed.begin(), mixed.end(), index, before);
+    if (found == mixed.end() || found->index != index) return std::nullopt;
+    return static_cast<std::size_t>(found - mixed.begin());
   }
 
   void keep(fold& into, std::size_t place, const part& piece) const {
+    const auto& from = mixed_at(piece.origin.step)[place];
     if (into.came[place])
       throw exchange_error(errc::stale, "chunk " + std::to_string(piece.which.part) + " of rank " +
-                                            std::to_string(mixed_[place].index) + " arrived twice in one step");
+                                            std::to_string(from.index) + " arrived twice in one step");
     into.came[place] = true;
-    into.summands[place] = {piece.piece.values, mixed_[place].weight};
+    into.summands[place] = {piece.piece.values, from.weight};
   }
 
   /// Answers the chunk of `piece` when all that is mixed into it has come, and the own contribution, mixed or not.
@@ -183,8 +170,6 @@ class gossip_member final : public member {
   chunking chunks_;
   std::uint32_t me_;
   std::shared_ptr<const gossip_wiring> wiring_;
-  const std::vector<rules::neighbour>& mixed_;  ///< The own row of W.
-  std::vector<std::uint32_t> hearers_;          ///< The members that the own parameters are sent to, in this order.
   std::uint64_t ahead_;
   std::map<std::uint64_t, progress> steps_;
 };
@@ -194,8 +179,7 @@ std::vector<planned_edge> gossip_edges(std::uint32_t world_size, const models::f
   const auto bytes = static_cast<std::uint64_t>(layout.parameter_end) * sizeof(float);
   const gossip_wiring wiring{world_size, settings};
   std::vector<planned_edge> edges;
-  for (std::uint32_t from = 0; from < world_size; ++from)
-    for (const auto to : wiring.hearers[from]) edges.push_back({from, to, 1, bytes});
+  for (const auto& [from, to, share] : wiring.schedule.hearings()) edges.push_back({from, to, 1, bytes, share});
   return edges;
 }
 

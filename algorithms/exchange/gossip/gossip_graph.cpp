@@ -16,6 +16,20 @@ using pairs = std::vector<std::vector<std::string>>;
   throw unfit_setting(complaint{.key = key, .text = text});
 }
 
+std::vector<graph_with_weights>& registered_graphs() {
+  static std::vector<graph_with_weights> all;
+  return all;
+}
+
+const graph_with_weights* find_registered(const std::string& name) {
+  for (const auto& graph : registered_graphs())
+    if (graph.name == name) return &graph;
+  return nullptr;
+}
+
+const std::vector<std::string> named_graphs{"ring",     "line",        "torus",         "star",
+                                            "complete", "exponential", "random_regular"};
+
 template <class T>
 const T* find(const setting_values& settings, const std::string& key) {
   const auto found = settings.find(key);
@@ -175,13 +189,26 @@ rules::mixing_matrix weighted_graph(const rules::graph& wires, const std::vector
 }
 
 /// A periodic W has a spectral gap of 0. Only a written one can be: the others give every member a weight of its own.
-void check_period(const rules::mixing_matrix& mixing) {
-  const auto period = rules::period_of(mixing);
+void check_period(const rules::mixing_schedule& schedule) {
+  const auto* mixing = schedule.constant();
+  const auto period = mixing ? rules::period_of(*mixing) : 1;
   if (period == 1) return;
   refuse("weights",
          "with these weights, the members swap their parameters in cycles of " + std::to_string(period) +
              " exchanges and never agree (the spectral gap of W is 0); expected at least one positive number on the "
              "diagonal of the matrix");
+}
+
+std::vector<std::string> choices_of_graph() {
+  auto choices = named_graphs;
+  for (const auto& graph : registered_graphs()) choices.push_back(graph.name);
+  return choices;
+}
+
+std::string explanations_of_registered() {
+  std::string text;
+  for (const auto& graph : registered_graphs()) text += " \"" + graph.name + "\": " + graph.explanation;
+  return text;
 }
 
 setting count(const std::string& name, double minimum, double maximum, const std::string& explanation) {
@@ -229,8 +256,9 @@ std::vector<setting> gossip_settings() {
        .default_text = "",
        .explanation = "Graph that determines from which members each member receives parameters. Defaults to \"ring\". "
                       "\"torus\" requires rows and columns; \"random_regular\" requires degree. \"exponential\" is "
-                      "directed: member i receives from i − 1, i − 2, i − 4, … mod n.",
-       .choices = {"ring", "line", "torus", "star", "complete", "exponential", "random_regular"}},
+                      "directed: member i receives from i − 1, i − 2, i − 4, … mod n." +
+                      explanations_of_registered(),
+       .choices = choices_of_graph()},
       {.name = "weights",
        .type = setting_type::choice_or_matrix,
        .default_text = "\"metropolis\"",
@@ -277,22 +305,36 @@ bool mixes_the_same(const setting_values& settings) {
   return std::all_of(rows->begin(), rows->end(), as_first);
 }
 
-rules::mixing_matrix mixing_of(const std::vector<std::string>& names, const setting_values& settings) {
+void register_graph(graph_with_weights graph) {
+  if (find_registered(graph.name) || std::find(named_graphs.begin(), named_graphs.end(), graph.name) != named_graphs.end())
+    throw std::invalid_argument("there is a graph \"" + graph.name + "\" already");
+  registered_graphs().push_back(std::move(graph));
+}
+
+rules::mixing_schedule mixing_of(const std::vector<std::string>& names, const setting_values& settings,
+                                 rules::stochastic required) {
   check_combination(settings);
   const auto* rows = find<matrix>(settings, "weights");
   const auto* edges = find<pairs>(settings, "edges");
   const auto n = static_cast<std::uint32_t>(names.size());
-  const auto mixing =
-      rows ? written_matrix(names.size(), *rows)
-           : weighted_graph(edges ? graph_of_pairs(names, *edges) : named_graph(n, settings), names, settings);
-  if (const auto uneven = rules::first_uneven(mixing))
-    refuse("weights", std::string("the ") + (uneven->of_row ? "row" : "column") + " of \"" + names[uneven->index] +
-                          "\" in the matrix of weights sums to " + short_number(uneven->sum) +
-                          "; expected every row and every column to sum to 1");
-  if (const auto apart = rules::unconnected_nodes(rules::graph_of(mixing)))
+  const auto* registered = rows || edges ? nullptr : find_registered(graph_name(settings));
+  if (registered && find<std::string>(settings, "weights") && *find<std::string>(settings, "weights") != "metropolis")
+    refuse("weights", "graph = \"" + registered->name + "\" has weights of its own; remove the key");
+  auto schedule =
+      registered ? registered->make(n)
+      : rows     ? rules::mixing_schedule{{written_matrix(names.size(), *rows)}}
+                 : rules::mixing_schedule{{weighted_graph(edges ? graph_of_pairs(names, *edges) : named_graph(n, settings),
+                                                          names, settings)}};
+  for (const auto& mixing : schedule.period())
+    if (const auto uneven = rules::first_uneven(mixing, required))
+      refuse("weights", std::string("the ") + (uneven->of_row ? "row" : "column") + " of \"" + names[uneven->index] +
+                            "\" in the matrix of weights sums to " + short_number(uneven->sum) + "; expected every " +
+                            (required == rules::stochastic::doubly ? "row and every column" : "column") +
+                            " to sum to 1");
+  if (const auto apart = rules::unconnected_nodes(schedule.graph()))
     refuse(rows ? "weights" : "edges", "nothing from \"" + names[apart->first] + "\" ever reaches \"" +
                                            names[apart->second] + "\"; expected all members to be connected");
-  return mixing;
+  return schedule;
 }
 
 }  // namespace troupe

@@ -2,10 +2,11 @@
 #pragma once
 
 #include "troupe/algorithms/exchange/registry.hpp"
-#include "troupe/algorithms/rules/mixing.hpp"
+#include "troupe/algorithms/rules/mixing_schedule.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -20,9 +21,20 @@ struct unfit_setting : std::invalid_argument {
   complaint why;
 };
 
-/// Returns W for the members with these names under the settings of gossip: doubly stochastic and connected. Throws
-/// unfit_setting.
-rules::mixing_matrix mixing_of(const std::vector<std::string>& names, const setting_values& settings);
+/// Returns the mixing matrices for the members with these names under the settings of gossip: each with the sums that
+/// the kind requires, and all together connected. Throws unfit_setting.
+rules::mixing_schedule mixing_of(const std::vector<std::string>& names, const setting_values& settings,
+                                 rules::stochastic required = rules::stochastic::doubly);
+
+/// A graph that may change between exchanges, with weights of its own.
+struct graph_with_weights {
+  std::string name;         ///< Value of the setting `graph`.
+  std::string explanation;  ///< One sentence.
+  std::function<rules::mixing_schedule(std::uint32_t members)> make;
+};
+
+/// Adds a graph before the kinds of exchange are first used. Throws std::invalid_argument if the name is taken.
+void register_graph(graph_with_weights graph);
 
 /// The following describe gossip's settings to exchange_kind, where they are explained.
 std::vector<setting> gossip_settings();

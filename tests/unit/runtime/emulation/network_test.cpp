@@ -213,7 +213,7 @@ TEST_CASE("no rate, delay, loss or size makes a time overflow") {
     for (const double loss : {0.0, 1e-300, 0.999999}) {
       lines on{with({testing::at("*", {.bandwidth = bandwidth, .latency = 10'000h, .jitter = 10'000h, .loss = loss})})};
       emulation::time before{0};
-      for (int i = 0; i < 60; ++i) {
+      for (int i = 0; i < 12; ++i) {
         const auto arrived = on.pass(0, 1, i % 2 == 0 ? 1 : bytes, 0s);
         if (before < 24h * 36'525) CHECK(arrived >= before);  // no simulation lasts longer
         CHECK(arrived >= 10'000h);

@@ -30,7 +30,7 @@ bool holds(const std::string& text, const std::string& words) {
 }  // namespace
 
 TEST_CASE("gossip without a word is a ring with metropolis weights") {
-  CHECK(rules::graph_of(mixing_of(names(5), {})).hears == rules::ring_graph(5).hears);
+  CHECK(mixing_of(names(5), {}).graph().hears == rules::ring_graph(5).hears);
   for (const std::size_t n : {1, 2, 3, 4096}) CHECK(said_of({}, n).empty());
 }
 
@@ -39,7 +39,7 @@ TEST_CASE("names of members become their indices for those who do not know them"
   const setting_values settings{{"edges", pairs{{"left", "middle"}, {"right", "middle"}}}};
   const auto renamed = gossip_kind().by_index(called, settings);
   CHECK((std::get<pairs>(renamed.at("edges")) == pairs{{"w0", "w1"}, {"w2", "w1"}}));
-  CHECK(rules::graph_of(mixing_of(called, settings)).hears == rules::graph_of(mixing_of(names(3), renamed)).hears);
+  CHECK(mixing_of(called, settings).graph().hears == mixing_of(names(3), renamed).graph().hears);
 }
 
 TEST_CASE("settings that make no mixing matrix are refused in words") {

@@ -1,0 +1,68 @@
+// Mixing that changes from one exchange to the next: W(k) for k = 0, 1, …, repeated after a period. Source: Koloskova et
+// al. 2020, "A unified theory of decentralized SGD with changing topology and local updates".
+#pragma once
+
+#include "troupe/algorithms/rules/mixing.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace troupe::rules {
+
+class mixing_schedule {
+ public:
+  /// One node that hears another one in some of the exchanges.
+  struct hearing {
+    std::uint32_t from{0}, to{0};
+    double share{1};  ///< Share of the exchanges, at most 1.
+  };
+
+  /// The matrices of one period, at least one, all [n, n].
+  explicit mixing_schedule(std::vector<mixing_matrix> period);
+
+  /// Returns the number of nodes, n.
+  std::uint32_t nodes() const { return static_cast<std::uint32_t>(period_.front().rows.size()); }
+
+  /// Returns the matrices of one period.
+  const std::vector<mixing_matrix>& period() const { return period_; }
+
+  /// Returns W if it is the same in each exchange, else null.
+  const mixing_matrix* constant() const { return period_.size() == 1 ? &period_.front() : nullptr; }
+
+  /// Returns what `node` averages in exchange k: a row of W(k).
+  const std::vector<neighbour>& row(std::uint32_t node, std::uint64_t k) const { return period_[phase(k)].rows[node]; }
+
+  /// Returns the other nodes that hear `node` in exchange k, ascending.
+  const std::vector<std::uint32_t>& hearers(std::uint32_t node, std::uint64_t k) const {
+    return hearers_[phase(k)][node];
+  }
+
+  /// Returns the graph of all exchanges together.
+  rules::graph graph() const;
+
+  /// Returns which node ever hears which other one, by from and to.
+  std::vector<hearing> hearings() const;
+
+  /// Returns the largest number of nodes that a node averages.
+  std::size_t longest_row() const;
+
+  /// Returns whether the graphs look the same from each node.
+  bool is_symmetric() const { return is_symmetric_; }
+
+  /// Returns by how many exchanges the parameters that `node` hears may be ahead of it, at least 1: others go on until
+  /// they have heard, themselves or through others, that this one is late.
+  std::uint64_t ahead_of(std::uint32_t node) const;
+
+ private:
+  std::size_t phase(std::uint64_t k) const { return static_cast<std::size_t>(k % period_.size()); }
+
+  std::vector<mixing_matrix> period_;
+  std::vector<std::vector<std::vector<std::uint32_t>>> hearers_;  ///< By phase and node.
+  bool is_symmetric_;
+};
+
+/// Returns the product of all matrices of a period, which says how far it brings the nodes together; for n ≤ 1024.
+mixing_matrix product_of_period(const mixing_schedule& schedule);
+
+}  // namespace troupe::rules
