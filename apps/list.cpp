@@ -1,4 +1,5 @@
 // troupe list: what a topology file can name, with the settings of each.
+#include "troupe/algorithms/exchange/kinds/catalogue.hpp"
 #include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/algorithms/training/optimizer_kinds.hpp"
 #include "troupe/apps/commands.hpp"
@@ -93,21 +94,22 @@ std::string carried(const exchange_kind& kind) {
 
 /// Returns the facts about a kind, by key: one text, or one for each group of settings.
 std::vector<std::pair<std::string, std::vector<std::string>>> facts_of(const exchange_kind& kind) {
+  const auto facts = facts_of_kind(kind.name);
   const auto of = [&](std::string exchange_variant::*column) {
     std::vector<std::string> texts;
-    for (const topology::conditional_text& each : topology::grouped(kind.facts, column))
+    for (const topology::conditional_text& each : topology::grouped(facts, column))
       texts.push_back((each.when.empty() ? "" : each.when + ": ") + each.text);
     return texts;
   };
   return {{"source", {kind.source}},
           {"sends", {carried(kind)}},
-          {"equation", {kind.facts.equation}},
+          {"equation", {facts.equation}},
           {"messages", of(&exchange_variant::messages)},
           {"bytes", of(&exchange_variant::bytes)},
           {"synchronisation", of(&exchange_variant::synchronisation)},
           {"staleness", of(&exchange_variant::staleness)},
           {"equals", of(&exchange_variant::equals)},
-          {"shown by", {topology::joined(topology::tests_of(kind.facts), ", ")}}};
+          {"shown by", {topology::joined(topology::tests_of(facts), ", ")}}};
 }
 
 void print_setting(const setting& row, std::size_t before, std::size_t indent) {
@@ -141,7 +143,7 @@ void print_in_full(const group& group) {
       std::string label = "    " + what;
       for (const std::string& text : texts)
         if (!text.empty()) print_wrapped(std::exchange(label, ""), column, text);
-      if (what == "equation") print_picture("    picture", column, each.exchange->facts.picture);
+      if (what == "equation") print_picture("    picture", column, facts_of_kind(each.exchange->name).picture);
     }
     if (!each.settings.empty()) std::cout << "    settings\n";
     for (const setting& row : each.settings) print_setting(row, 6, column);
@@ -159,7 +161,7 @@ json to_json(const std::vector<group>& groups) {
       if (each.exchange) {
         for (const auto& [what, texts] : facts_of(*each.exchange))
           entry[what == "shown by" ? "shown_by" : what] = topology::joined(texts, "; ");
-        entry["picture"] = each.exchange->facts.picture;
+        entry["picture"] = facts_of_kind(each.exchange->name).picture;
       }
       entry["settings"] = settings;
       list.push_back(entry);

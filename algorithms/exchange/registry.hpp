@@ -67,24 +67,6 @@ struct complaint {
   std::string key, text;
 };
 
-/// Cost and guarantees of a kind under some of its settings, in words: n members, P bytes of parameters.
-struct exchange_variant {
-  std::string when{};             ///< Settings that select it, such as apply = "all"; empty if there are no others.
-  std::string messages{};         ///< Number of messages per exchange, over all members.
-  std::string bytes{};            ///< Bytes per exchange, over all members.
-  std::string synchronisation{};  ///< Which actors wait for which.
-  std::string staleness{};        ///< Bound on the number of versions between a gradient and its application.
-  std::string equals{};           ///< What the result must equal, and under which conditions.
-  std::vector<std::string> shown_by{};  ///< Tests that demonstrate the claims.
-};
-
-/// Facts about a kind, from which `troupe list exchanges` and the table of docs/algorithms.md are made.
-struct exchange_facts {
-  std::string equation{};
-  std::string picture{};  ///< A few lines.
-  std::vector<exchange_variant> variants{};
-};
-
 /// What a kind may consider when it chooses: the same on every node, since it is a function of the topology file.
 struct surroundings {
   std::uint32_t members{1};
@@ -132,7 +114,6 @@ struct exchange_kind {
   std::function<choice(const surroundings&, const models::flat_layout&, setting_values)> choose{};
   /// Returns what all of `members` share: see common_facts. Empty if there is nothing.
   std::function<std::shared_ptr<const common_facts>(std::uint32_t members, const setting_values&)> make_common{};
-  exchange_facts facts{};
 };
 
 /// Returns kind.nature(settings), or the default if the kind has none.

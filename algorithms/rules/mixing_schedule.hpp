@@ -1,5 +1,5 @@
-// Mixing that changes from one exchange to the next: W(k) for k = 0, 1, …, repeated after a period. Source: Koloskova et
-// al. 2020, "A unified theory of decentralized SGD with changing topology and local updates".
+// Mixing that changes from one exchange to the next: W(k) for k = 0, 1, …, repeated after a period. Source: Koloskova
+// et al. 2020, "A unified theory of decentralized SGD with changing topology and local updates".
 #pragma once
 
 #include "troupe/algorithms/rules/mixing.hpp"

@@ -60,7 +60,8 @@ void receive(receivers& to, const transport::frame& arrived, std::shared_ptr<con
 std::function<peer_port(std::uint32_t)> proxies_of_ports(supervisor_pointer self) {
   return [self](std::uint32_t rank) {
     const auto& my = self->state;
-    return transport::spawn_port_proxy(self->home_system(), my.options.links.tensors, my.run_plan().node_of(rank), rank);
+    return transport::spawn_port_proxy(self->home_system(), my.options.links.tensors, my.run_plan().node_of(rank),
+                                       rank);
   };
 }
 
@@ -108,8 +109,7 @@ transport::tensor_links::listener tensor_listener_of(supervisor_pointer self) {
   const auto& my = self->state;
   const auto me = caf::actor_cast<supervisor_actor>(self);
   const auto first_rank = my.run_plan().nodes[my.me()].first_rank;
-  const auto to =
-      std::make_shared<receivers>(receivers{.ours = my.ours, .first_rank = first_rank, .supervisor = me});
+  const auto to = std::make_shared<receivers>(receivers{.ours = my.ours, .first_rank = first_rank, .supervisor = me});
   return {.linked = [me] { caf::anon_send(me, link_event{link_event::linked{}}); },
           .lost =
               [me](std::uint32_t node, const std::string& why) {

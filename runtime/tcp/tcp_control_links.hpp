@@ -2,8 +2,8 @@
 #pragma once
 
 #include "troupe/runtime/tcp/link_table.hpp"
-#include "troupe/runtime/transport/links.hpp"
 #include "troupe/runtime/tcp/tcp_door.hpp"
+#include "troupe/runtime/transport/links.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -43,7 +43,7 @@ class tcp_control_links final : public control_links, public tcp_plane {
   listener listener_;
   std::set<visitor_id> introduced_;  ///< Visitors that have introduced themselves.
   std::uint64_t next_visitor_{0};
-  bool joined_{false};  ///< The first node has answered the introduction, or this node will never join.
+  bool joined_{false};             ///< The first node has answered the introduction, or this node will never join.
   std::atomic<int> undecided_{0};  ///< Introductions passed on that have been neither admitted nor refused.
   link_table links_;
 

@@ -179,8 +179,7 @@ void tcp_door::closed(const std::shared_ptr<connection>& who, std::optional<dest
   if (was_stranger) return;
   dialled_.remove(who);
   if (!dialled || !planes_.at(dialled->where)->wants(dialled->node)) return;
-  dial(dialled->where, dialled->node,
-       how.what == connection_loss::cause::unidentified ? after_refusal : between_dials);
+  dial(dialled->where, dialled->node, how.what == connection_loss::cause::unidentified ? after_refusal : between_dials);
 }
 
 void tcp_door::warn(std::optional<destination> dialled, const std::string& host, const std::string& why) {

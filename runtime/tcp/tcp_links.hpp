@@ -6,8 +6,8 @@
 // most 64 connections may be unidentified at a time.
 #pragma once
 
-#include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/tcp/channel.hpp"
+#include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/transport/links.hpp"
 
 #include <chrono>
@@ -38,8 +38,8 @@ struct tcp_options {
 };
 
 /// Binds and listens; connections wait in the backlog until control_links::open(). Throws input_error if the address is
-/// in use or not of this host. When the last of both links ends, all connections are closed, unsent frames are discarded
-/// and the thread is joined; this must not happen in a callback of a listener.
+/// in use or not of this host. When the last of both links ends, all connections are closed, unsent frames are
+/// discarded and the thread is joined; this must not happen in a callback of a listener.
 links make_tcp_links(tcp_options options);
 
 }  // namespace troupe::transport

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "troupe/runtime/tcp/link_table.hpp"
-#include "troupe/runtime/transport/links.hpp"
 #include "troupe/runtime/tcp/tcp_door.hpp"
+#include "troupe/runtime/transport/links.hpp"
 
 #include <boost/asio/steady_timer.hpp>
 

@@ -220,13 +220,15 @@ std::string exchange_table() {
   std::string text =
       "| exchange | messages | bytes | synchronisation | staleness | must match | tested in "
       "|\n|---|---|---|---|---|---|---|\n";
-  for (const exchange_kind& kind : exchange_kinds())
-    for (const exchange_variant& variant : kind.facts.variants)
+  for (const exchange_kind& kind : exchange_kinds()) {
+    const auto facts = facts_of_kind(kind.name);
+    for (const exchange_variant& variant : facts.variants)
       text += "| `" + kind.name + "`" + (variant.when.empty() ? "" : ", " + variant.when) + " | " +
               joined({variant.messages, variant.bytes, variant.synchronisation, variant.staleness, variant.equals,
                       "`" + joined(variant.shown_by, "`, `") + "`"},
                      " | ") +
               " |\n";
+  }
   return text;
 }
 

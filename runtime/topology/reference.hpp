@@ -1,7 +1,7 @@
 // The table of keys as documentation and as a JSON Schema.
 #pragma once
 
-#include "troupe/algorithms/exchange/registry.hpp"
+#include "troupe/algorithms/exchange/kinds/catalogue.hpp"
 #include "troupe/algorithms/support/setting.hpp"
 
 #include <string>

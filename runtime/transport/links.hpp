@@ -1,7 +1,7 @@
-// What crosses between the nodes of a run: control messages over control links, and tensors over tensor links. The first
-// node has a control link to every other node, and every pair of nodes has a tensor link. Messages on one link arrive in
-// the order in which they were sent; nothing is known about the order of messages on different links. A link that is
-// lost stays lost.
+// What crosses between the nodes of a run: control messages over control links, and tensors over tensor links. The
+// first node has a control link to every other node, and every pair of nodes has a tensor link. Messages on one link
+// arrive in the order in which they were sent; nothing is known about the order of messages on different links. A link
+// that is lost stays lost.
 //
 // Both are TCP (tcp_links.hpp) or simulated. Whatever else implements one of them must pass the tests of
 // tests/unit/runtime/transport/contract_test.cpp.

@@ -24,15 +24,13 @@ struct worker_proxy_state {
 
 /// Returns handlers that tell another node whatever they are sent, and these others.
 template <class Behavior, class... Messages, class... Others>
-Behavior telling(const links& links, std::uint32_t node, control::list<Messages...> /*all*/,
-                 Others... others) {
+Behavior telling(const links& links, std::uint32_t node, control::list<Messages...> /*all*/, Others... others) {
   return {[links, node](const Messages& what) { links.control->tell(node, what); }..., std::move(others)...};
 }
 
 using direction_handlers = direction_actor::behavior_type;
 
-direction_handlers direction_proxy(direction_actor::stateful_pointer<direction_proxy_state> self,
-                                   const links& links) {
+direction_handlers direction_proxy(direction_actor::stateful_pointer<direction_proxy_state> self, const links& links) {
   report_exceptions(self);
   return telling<direction_handlers>(
       links, first_node, direction_messages{},
@@ -44,8 +42,8 @@ direction_handlers direction_proxy(direction_actor::stateful_pointer<direction_p
 
 using worker_handlers = directed_worker::behavior_type;
 
-worker_handlers worker_proxy(directed_worker::stateful_pointer<worker_proxy_state> self,
-                             const links& links, std::uint32_t node, rank_id rank) {
+worker_handlers worker_proxy(directed_worker::stateful_pointer<worker_proxy_state> self, const links& links,
+                             std::uint32_t node, rank_id rank) {
   report_exceptions(self);
   return telling<worker_handlers>(links, node, control::to_worker{},
                                   [links, node, rank](restore_atom, const state_dict& state) {
@@ -70,8 +68,7 @@ direction_actor spawn_direction_proxy(caf::actor_system& system, links links) {
   return system.spawn(direction_proxy, std::move(links));
 }
 
-directed_worker spawn_worker_proxy(caf::actor_system& system, links links, std::uint32_t node,
-                                   rank_id rank) {
+directed_worker spawn_worker_proxy(caf::actor_system& system, links links, std::uint32_t node, rank_id rank) {
   return system.spawn(worker_proxy, std::move(links), node, rank);
 }
 

@@ -26,7 +26,6 @@ using direction_actor =
 direction_actor spawn_direction_proxy(caf::actor_system& system, links links);
 
 /// Spawns a proxy for the worker with this rank on `node`.
-directed_worker spawn_worker_proxy(caf::actor_system& system, links links, std::uint32_t node,
-                                   rank_id rank);
+directed_worker spawn_worker_proxy(caf::actor_system& system, links links, std::uint32_t node, rank_id rank);
 
 }  // namespace troupe::transport

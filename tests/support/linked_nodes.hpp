@@ -5,10 +5,10 @@
 
 #include "troupe/algorithms/messages/messages.hpp"
 #include "troupe/models/storage/buffer_pool.hpp"
-#include "troupe/runtime/topology/endpoint.hpp"
-#include "troupe/runtime/transport/frame.hpp"
 #include "troupe/runtime/tcp/free_ports.hpp"
 #include "troupe/runtime/tcp/tcp_links.hpp"
+#include "troupe/runtime/topology/endpoint.hpp"
+#include "troupe/runtime/transport/frame.hpp"
 
 #include <ATen/ops/ones.h>
 
@@ -96,18 +96,16 @@ class node {
   /// Opens the tensor links, too.
   void link() {
     open();
-    links.tensors->open({.linked = [this] { change([this] { ++linked; }); },
-                         .lost =
-                             [this](std::uint32_t node, const std::string& why) {
-                               change([&] { lost.emplace_back(node, why); });
-                             },
-                         .arrived =
-                             [this](transport::frame&& came, std::shared_ptr<const void> receipt) {
-                               change([&] {
-                                 frames.push_back(std::move(came));
-                                 if (holds_) receipts.push_back(std::move(receipt));
-                               });
-                             }});
+    links.tensors->open(
+        {.linked = [this] { change([this] { ++linked; }); },
+         .lost = [this](std::uint32_t node, const std::string& why) { change([&] { lost.emplace_back(node, why); }); },
+         .arrived =
+             [this](transport::frame&& came, std::shared_ptr<const void> receipt) {
+               change([&] {
+                 frames.push_back(std::move(came));
+                 if (holds_) receipts.push_back(std::move(receipt));
+               });
+             }});
   }
 
   /// Waits until `condition` holds, for some seconds; returns whether it does.

@@ -82,28 +82,6 @@ exchange_kind star_kind() {
       .settings = with_send_settings({}),
       .make_member = [](const member_options& options) { return std::make_unique<star_member>(options); },
       .edges = star_edges,
-      .facts = {.equation = "each worker gets ḡ = Σ bᵢgᵢ / Σ bᵢ, added in rank order, and applies x ← step(x, ḡ)",
-                .picture = "w1   w2   w3\n"
-                           "  ⇅   ⇅   ⇅    up: gᵢ of bᵢ samples; down: ḡ\n"
-                           "      w0",
-                .variants = {{.when = "send = \"whole\"",
-                              .messages = "2(n − 1)",
-                              .bytes = "2(n − 1)P, all through rank 0",
-                              .synchronisation = "all workers wait for rank 0, which waits for all of them",
-                              .staleness = "0",
-                              .equals = "one worker with the batches of all workers, to 1e-5",
-                              .shown_by = {"tests/parity/steps.py", "tests/simulation/simulation_test.cpp",
-                                           "tests/cli/catalogue.py"}},
-                             {.when = "send = \"parameter\" or \"bucket\"",
-                              .messages = "2(n − 1) for each parameter or bucket",
-                              .bytes = "2(n − 1)P, all through rank 0",
-                              .synchronisation =
-                                  "all workers wait for rank 0, which waits for all of them, separately for "
-                                  "each parameter or bucket",
-                              .staleness = "0",
-                              .equals = "send = \"whole\", bit for bit",
-                              .shown_by = {"tests/simulation/simulation_test.cpp",
-                                           "tests/unit/algorithms/exchange/members_test.cpp"}}}},
   };
 }
 

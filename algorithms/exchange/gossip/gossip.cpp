@@ -183,28 +183,6 @@ std::vector<planned_edge> gossip_edges(std::uint32_t world_size, const models::f
   return edges;
 }
 
-exchange_facts gossip_facts() {
-  return {.equation =
-              "xᵢ ← Σⱼ W(i,j) xⱼ over i and its neighbours j; then xᵢ ← xᵢ − γ gᵢ, where gᵢ is the gradient at the xᵢ "
-              "before the exchange",
-          .picture =
-              "w0 ⇄ w1 ⇄ w2\n"
-              " ⇅         ⇅\n"
-              "w5 ⇄ w4 ⇄ w3",
-          .variants = {
-              {.messages = "one for each direction of an edge: 2n on a ring, n(n − 1) on a complete graph",
-               .bytes = "P for each message: 2nP on a ring",
-               .synchronisation = "each member waits only for its neighbours; two members are at most as many "
-                                  "exchanges apart as there are edges on the shortest path between them",
-               .staleness = "0",
-               .equals = "D-PSGD in PyTorch, to 1e-5; the mean of all parameters is preserved; on a complete graph, a "
-                         "step followed by the exchange equals all_reduce of the gradients, to 1e-5, if the optimizer "
-                         "is linear in the gradient (SGD with or without momentum; not Adam, NovoGrad or clipping)",
-               .shown_by = {"tests/parity/wirings.py", "tests/parity/steps.py", "tests/simulation/averaging_test.cpp",
-                            "tests/unit/algorithms/rules/mixing_test.cpp",
-                            "tests/unit/algorithms/exchange/gossip/gossip_test.cpp"}}}};
-}
-
 }  // namespace
 
 exchange_kind gossip_kind() {
@@ -225,7 +203,6 @@ exchange_kind gossip_kind() {
           [](std::uint32_t members, const setting_values& settings) {
             return std::make_shared<const gossip_wiring>(members, settings);
           },
-      .facts = gossip_facts(),
   };
 }
 

@@ -306,7 +306,8 @@ bool mixes_the_same(const setting_values& settings) {
 }
 
 void register_graph(graph_with_weights graph) {
-  if (find_registered(graph.name) || std::find(named_graphs.begin(), named_graphs.end(), graph.name) != named_graphs.end())
+  if (find_registered(graph.name) ||
+      std::find(named_graphs.begin(), named_graphs.end(), graph.name) != named_graphs.end())
     throw std::invalid_argument("there is a graph \"" + graph.name + "\" already");
   registered_graphs().push_back(std::move(graph));
 }
@@ -320,11 +321,10 @@ rules::mixing_schedule mixing_of(const std::vector<std::string>& names, const se
   const auto* registered = rows || edges ? nullptr : find_registered(graph_name(settings));
   if (registered && find<std::string>(settings, "weights") && *find<std::string>(settings, "weights") != "metropolis")
     refuse("weights", "graph = \"" + registered->name + "\" has weights of its own; remove the key");
-  auto schedule =
-      registered ? registered->make(n)
-      : rows     ? rules::mixing_schedule{{written_matrix(names.size(), *rows)}}
-                 : rules::mixing_schedule{{weighted_graph(edges ? graph_of_pairs(names, *edges) : named_graph(n, settings),
-                                                          names, settings)}};
+  auto schedule = registered ? registered->make(n)
+                  : rows     ? rules::mixing_schedule{{written_matrix(names.size(), *rows)}}
+                             : rules::mixing_schedule{{weighted_graph(
+                                   edges ? graph_of_pairs(names, *edges) : named_graph(n, settings), names, settings)}};
   for (const auto& mixing : schedule.period())
     if (const auto uneven = rules::first_uneven(mixing, required))
       refuse("weights", std::string("the ") + (uneven->of_row ? "row" : "column") + " of \"" + names[uneven->index] +

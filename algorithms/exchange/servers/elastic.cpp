@@ -267,31 +267,6 @@ exchange_kind elastic_kind() {
       .nature = elastic_nature,
       .derive = with_alpha,
       .check = check_elastic,
-      .facts =
-          {.equation =
-               "all: xⁱ ← xⁱ − α(xⁱ − x̃), x̃ ← x̃ + α Σ(xⁱ − x̃), all from the values before the move; each: d = "
-               "α(xⁱ − x̃), xⁱ ← xⁱ − d, x̃ ← x̃ + d. In the loop gradient, exchange, apply, the step uses the "
-               "gradient at xⁱ before the move. An optimizer with momentum and nesterov = true is the paper's "
-               "momentum variant (EAMSGD) in PyTorch's form: the elastic force is evaluated at the look-ahead point",
-           .picture = "worker i ── xⁱ ──▶ centre x̃\n"
-                      "worker i ◀─ x̃ ── centre x̃   (each: −d instead)",
-           .variants =
-               {{.when = "apply = \"all\"",
-                 .messages = "2n",
-                 .bytes = "2nP",
-                 .synchronisation = "no worker is more than one round ahead of the slowest",
-                 .staleness = "0: no gradient leaves its worker",
-                 .equals = "EASGD in PyTorch, to 1e-5; with α = 1/n, each exchange sets the centre to the mean of the "
-                           "parameters that the workers sent",
-                 .shown_by = {"tests/parity/wirings.py", "tests/unit/algorithms/exchange/servers/elastic_test.cpp"}},
-                {.when = "apply = \"each\"",
-                 .messages = "2n",
-                 .bytes = "2nP",
-                 .synchronisation = "no worker waits for another",
-                 .staleness = "0: no gradient leaves its worker",
-                 .equals = "with one worker, apply = \"all\", bit for bit; with a forced order of arrival, "
-                           "PyTorch in that order, to 1e-5",
-                 .shown_by = {"tests/unit/algorithms/exchange/servers/elastic_test.cpp", "tests/parity/wirings.py"}}}},
   };
 }
 

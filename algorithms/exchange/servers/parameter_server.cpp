@@ -158,45 +158,6 @@ exchange_kind parameter_server_kind() {
       .edges = server_edges,
       .nature = server_nature,
       .check = check_server,
-      .facts =
-          {.equation = "all: x ← step(x, Σ bᵢgᵢ / Σ bᵢ); first: the same over the first gradients; each: x ← step(x, "
-                       "gᵢ), one gradient after another",
-           .picture = "worker i ── gradient ──▶ server j (shard j of x, optimizer, version)\n"
-                      "worker i ◀─ parameters ─ server j",
-           .variants =
-               {{.when = "apply = \"all\"",
-                 .messages = "2n · shards",
-                 .bytes = "2nP",
-                 .synchronisation = "every worker waits for the slowest",
-                 .staleness = "0",
-                 .equals = "star and all_reduce with the same optimizer, bit for bit, for any number of shards",
-                 .shown_by = {"tests/unit/algorithms/exchange/servers/parameter_server_test.cpp",
-                              "tests/parity/steps.py", "tests/cli/catalogue.py"}},
-                {.when = "apply = \"first\"",
-                 .messages = "2n · shards",
-                 .bytes = "2nP",
-                 .synchronisation = "every worker waits for the `first` fastest",
-                 .staleness = "0; gradients that would be stale are refused and counted",
-                 .equals = "with first = n, apply = \"all\", bit for bit",
-                 .shown_by = {"tests/unit/algorithms/exchange/servers/backup_workers_test.cpp"}},
-                {.when = "apply = \"each\" with staleness_bound = s",
-                 .messages = "2n · shards",
-                 .bytes = "2nP",
-                 .synchronisation = "a worker that is s steps ahead waits for the slowest; the slowest never waits",
-                 .staleness = "counted; at most (2s + 1)(n − 1), because no worker is more than s steps ahead of the "
-                              "slowest",
-                 .equals = "with one worker, plain SGD; with s = 0 and plain SGD, the sum of all workers' gradients "
-                           "at the same parameters in each step; with s at least the number of steps, apply = "
-                           "\"each\" without a bound",
-                 .shown_by = {"tests/unit/algorithms/exchange/servers/bounded_staleness_test.cpp"}},
-                {.when = "apply = \"each\"",
-                 .messages = "2n · shards",
-                 .bytes = "2nP",
-                 .synchronisation = "no worker waits for another",
-                 .staleness = "counted; unbounded, but n − 1 on average, whatever the workers' speeds",
-                 .equals = "with one worker, plain SGD; with a forced order of arrival, PyTorch in that order, to 1e-5",
-                 .shown_by = {"tests/unit/algorithms/rules/staleness_test.cpp", "tests/parity/steps.py",
-                              "tests/parity/wirings.py"}}}},
   };
 }
 

@@ -94,10 +94,6 @@ std::vector<planned_edge> edges(std::uint32_t world_size, const models::flat_lay
   return all;
 }
 
-constexpr auto estimated =
-    "estimated by counting the updates of others between a worker's reading and its writing; "
-    "unbounded, but n − 1 among equally fast workers, or (n − 1)H with H local steps";
-
 }  // namespace
 
 replicas replicas_of(const setting_values& settings) {
@@ -150,37 +146,6 @@ exchange_kind shared_kind() {
       .edges = edges,
       .nature = shared_nature,
       .check = check_shared,
-      .facts =
-          {.equation = "each worker independently, in every step: g = ∇f(x) at the current x; x ← x − γv(g), "
-                       "coordinate by coordinate",
-           .picture = "w0   w1   w2   w3\n"
-                      "  ↕    ↕    ↕    ↕    read x, add to x: no lock, no message\n"
-                      "  [ x: one memory ]",
-           .variants =
-               {{.when = "replicas = \"machine\"",
-                 .messages = "0",
-                 .bytes = "0",
-                 .synchronisation = "no worker waits; with lock = true, a worker waits while another reads or writes",
-                 .staleness = estimated,
-                 .equals = "with one worker, plain SGD, bit for bit",
-                 .shown_by = {"tests/simulation/shared_test.cpp", "tests/unit/actors/replay/shared_memory_test.cpp",
-                              "tests/unit/algorithms/training/hogwild_test.cpp", "tests/processes/asynchronous.py",
-                              "tests/parity/sparse.py"}},
-                {.when = "replicas = \"node\"",
-                 .messages = "as all_reduce of parameters with one member per NUMA node",
-                 .bytes = "as all_reduce of parameters with one member per NUMA node",
-                 .synchronisation = "the first workers of the NUMA nodes wait for each other in every exchange",
-                 .staleness = estimated,
-                 .equals =
-                     "after each exchange, every memory is the mean of all, unless it was written in the meantime",
-                 .shown_by = {"tests/simulation/shared_test.cpp", "tests/unit/runtime/plan/replicas_test.cpp"}},
-                {.when = "replicas = \"core\"",
-                 .messages = "as all_reduce of parameters",
-                 .bytes = "as all_reduce of parameters",
-                 .synchronisation = "all workers wait for each other in every exchange",
-                 .staleness = "0",
-                 .equals = "all_reduce with sends = \"parameters\", which it is translated to",
-                 .shown_by = {"tests/unit/runtime/plan/replicas_test.cpp"}}}},
   };
 }
 

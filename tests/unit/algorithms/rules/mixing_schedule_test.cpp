@@ -73,13 +73,13 @@ TEST_CASE("for other n, a period leaves the distances of the source") {
 }
 
 TEST_CASE("no member is further ahead of a late one than it says, and some are as far") {
-  const std::vector<mixing_schedule> schedules{
-      tests::one_peer_schedule(2),
-      tests::one_peer_schedule(5),
-      tests::one_peer_schedule(8),
-      mixing_schedule{{rules::uniform_weights(rules::exponential_graph(9))}},
-      mixing_schedule{{rules::metropolis_weights(rules::line_graph(6))}},
-      mixing_schedule{{rules::metropolis_weights(rules::line_graph(4)), rules::metropolis_weights(rules::star_graph(4))}}};
+  const std::vector<mixing_schedule> schedules{tests::one_peer_schedule(2),
+                                               tests::one_peer_schedule(5),
+                                               tests::one_peer_schedule(8),
+                                               mixing_schedule{{rules::uniform_weights(rules::exponential_graph(9))}},
+                                               mixing_schedule{{rules::metropolis_weights(rules::line_graph(6))}},
+                                               mixing_schedule{{rules::metropolis_weights(rules::line_graph(4)),
+                                                                rules::metropolis_weights(rules::star_graph(4))}}};
   for (const auto& schedule : schedules) {
     CAPTURE(schedule.nodes());
     for (std::uint32_t late = 0; late < schedule.nodes(); ++late) {

@@ -5,6 +5,7 @@
 #include "tests/support/doctest.hpp"
 #include "tests/support/exchange_pump.hpp"
 
+#include "troupe/algorithms/exchange/kinds/catalogue.hpp"
 #include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/algorithms/training/shared_memory.hpp"
 #include "troupe/data/random/random.hpp"
@@ -131,9 +132,9 @@ TEST_CASE("workers that take turns with H local steps are (n − 1)H behind, and
   CHECK(found.applied == workers * local_steps * rounds);
   CHECK(found.most == (workers - 1) * local_steps);
   CHECK(found.counts.back() == (workers * rounds - (workers - 1)) * local_steps);  // all but the first three turns
-  CHECK(find_exchange("shared")->facts.variants.front().staleness.find("(n − 1)H with H local steps") !=
+  CHECK(facts_of_kind("shared").variants.front().staleness.find("(n − 1)H with H local steps") !=
         std::string::npos);
-  CHECK(find_exchange("parameter_server")->facts.variants.back().staleness.find("whatever the workers' speeds") !=
+  CHECK(facts_of_kind("parameter_server").variants.back().staleness.find("whatever the workers' speeds") !=
         std::string::npos);
 }
 

@@ -62,7 +62,8 @@ network in_memory(std::uint32_t nodes) {
   network made{.name = "memory"};
   const auto all = std::make_shared<memory_links::shared>(nodes);
   for (std::uint32_t me = 0; me < nodes; ++me)
-    made.nodes.push_back({.control = nullptr, .tensors = std::make_shared<memory_links>(me, one_rank_each(nodes), all)});
+    made.nodes.push_back(
+        {.control = nullptr, .tensors = std::make_shared<memory_links>(me, one_rank_each(nodes), all)});
   return made;
 }
 
@@ -94,7 +95,7 @@ struct notes {
   bool overlaps{false}, refuses{false};
 
   template <class What>
-  void note(int notes::* counter, What what) {
+  void note(int notes::*counter, What what) {
     const std::lock_guard lock{mutex};
     overlaps = overlaps || ++(this->*counter) > 1;
     what();
