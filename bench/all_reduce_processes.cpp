@@ -9,9 +9,9 @@
 #include "troupe/runtime/security/authority.hpp"
 #include "troupe/runtime/security/credentials.hpp"
 #include "troupe/runtime/tcp/free_ports.hpp"
-#include "troupe/runtime/transport/proxy.hpp"
 #include "troupe/runtime/tcp/tcp_links.hpp"
 #include "troupe/runtime/tcp/tls.hpp"
+#include "troupe/runtime/transport/proxy.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -102,14 +102,15 @@ std::vector<double> reduce(const question& asked, std::uint32_t me) {
   caf::anon_send(port, wire_atom_v, peers);
 
   std::promise<void> linked;
-  links.control->open({.visited =
-                   [&links](transport::visitor_id visitor, const control::introduction& who) {
-                     links.control->admit(visitor, static_cast<std::uint32_t>(std::stoul(who.node)));
-                   },
-               .reached_first = [&] { links.control->tell(0, control::introduction{.node = std::to_string(me)}); },
-               .foreign_first = [] {},
-               .heard = [](std::uint32_t, const control::message&) {},
-               .parted = [](std::uint32_t, const std::string&) {}});
+  links.control->open(
+      {.visited =
+           [&links](transport::visitor_id visitor, const control::introduction& who) {
+             links.control->admit(visitor, static_cast<std::uint32_t>(std::stoul(who.node)));
+           },
+       .reached_first = [&] { links.control->tell(0, control::introduction{.node = std::to_string(me)}); },
+       .foreign_first = [] {},
+       .heard = [](std::uint32_t, const control::message&) {},
+       .parted = [](std::uint32_t, const std::string&) {}});
   links.tensors->open({.linked = [&] { linked.set_value(); },
                        .lost = [](std::uint32_t, const std::string&) {},
                        .arrived =

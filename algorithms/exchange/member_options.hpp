@@ -66,7 +66,7 @@ struct member_options {
   /// otherwise it counts the steps of each worker.
   bool counts_updates{false};
   optimizer_options optimizer{};  ///< That of the run: servers apply updates, wrappers may ask for the learning rate.
-  at::Tensor initial{};                                   ///< Initial values [P + B] of all workers; for servers.
+  at::Tensor initial{};           ///< Initial values [P + B] of all workers; for servers.
   std::shared_ptr<shared_memory> memory{};                ///< Shared memory for the server that holds it.
   std::shared_ptr<models::exclusive_lock> memory_lock{};  ///< Its lock, or null.
   /// Result of member::state() of the member that this one continues; null for a new one. A constructor that cannot use

@@ -269,10 +269,6 @@ std::optional<edge> unconnected_nodes(const graph& wires) {
   return std::nullopt;
 }
 
-std::vector<std::uint32_t> distances_from(const graph& wires, std::uint32_t from) {
-  return hops_from(reversed(wires), from);
-}
-
 std::uint32_t period_of(const mixing_matrix& mixing) {
   const auto never = static_cast<std::uint32_t>(mixing.rows.size());
   if (never == 1) return 1;

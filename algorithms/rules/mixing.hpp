@@ -81,8 +81,8 @@ struct uneven_sum {
   double sum{0};
 };
 
-/// What must sum to 1: rows and columns, so that all nodes reach the mean of their values; or columns alone, which keeps
-/// the sum of all values, as push-sum requires.
+/// What must sum to 1: rows and columns, so that all nodes reach the mean of their values; or columns alone, which
+/// keeps the sum of all values, as push-sum requires.
 enum class stochastic : std::uint8_t { doubly, by_column };
 
 /// Returns a row or column that should sum to 1 ± 1e-6 and does not, or nothing.
@@ -90,9 +90,6 @@ std::optional<uneven_sum> first_uneven(const mixing_matrix& mixing, stochastic w
 
 /// Returns nodes (j, i) such that nothing of j ever reaches i, or nothing if the graph is (strongly) connected.
 std::optional<std::pair<std::uint32_t, std::uint32_t>> unconnected_nodes(const graph& wires);
-
-/// Returns for each node the number of exchanges after which it has heard `from` through others; n if never.
-std::vector<std::uint32_t> distances_from(const graph& wires, std::uint32_t from);
 
 /// Returns the greatest common divisor of the lengths of all cycles of W's graph, where an own weight is a cycle of
 /// length 1; 1 for one node. W must be connected. If the period p exceeds 1, W has p eigenvalues of absolute value 1 (a

@@ -4,6 +4,7 @@
 #include "troupe/algorithms/support/assert.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -22,7 +23,7 @@ std::vector<std::vector<std::uint32_t>> hearers_under(const mixing_matrix& mixin
 
 bool have_one_symmetry(const std::vector<mixing_matrix>& period) {
   const auto first = columns_of_symmetry(period.front());
-  return first && std::all_of(period.begin(), period.end(),
+  return first && std::all_of(std::next(period.begin()), period.end(),
                               [&](const auto& mixing) { return columns_of_symmetry(mixing) == first; });
 }
 
@@ -60,40 +61,44 @@ std::vector<mixing_schedule::hearing> mixing_schedule::hearings() const {
   return all;
 }
 
-std::size_t mixing_schedule::longest_row() const {
+std::size_t mixing_schedule::longest_row(std::uint32_t node) const {
   std::size_t longest = 0;
-  for (const auto& mixing : period_)
-    for (const auto& row : mixing.rows) longest = std::max(longest, row.size());
+  for (const auto& mixing : period_) longest = std::max(longest, mixing.rows[node].size());
   return longest;
 }
 
-/// Follows the news that `node` has not contributed to exchange k + 1, from each k of a period, until all whom it hears
-/// have heard it. Until then they go on.
+std::vector<std::uint64_t> mixing_schedule::distances_from(std::uint32_t from, std::uint64_t k) const {
+  const auto never = std::uint64_t{nodes()} * period_.size();
+  std::vector<std::uint64_t> distances(nodes(), never);
+  distances[from] = 0;
+  std::vector<std::uint32_t> informed{from};
+  for (std::uint64_t passed = 0, last_news = 0; passed < last_news + period_.size(); ++passed) {
+    const auto before = informed.size();
+    for (std::size_t i = 0; i < before; ++i)
+      for (const auto to : hearers(informed[i], k + passed)) {
+        if (distances[to] != never) continue;
+        distances[to] = passed + 1;
+        informed.push_back(to);
+      }
+    if (informed.size() > before) last_news = passed + 1;
+  }
+  return distances;
+}
+
 std::uint64_t mixing_schedule::ahead_of(std::uint32_t node) const {
   std::set<std::uint32_t> heard;
-  for (std::uint64_t k = 0; k < period_.size(); ++k)
-    for (const auto& its : row(node, k))
-      if (its.index != node) heard.insert(its.index);
+  for (const auto& mixing : period_)
+    for (const auto& entry : mixing.rows[node])
+      if (entry.index != node) heard.insert(entry.index);
+  const auto hears_it = [&](std::uint32_t other) {
+    const auto& hearers = hearers_.front()[node];
+    return std::binary_search(hearers.begin(), hearers.end(), other);
+  };
+  if (constant() && std::all_of(heard.begin(), heard.end(), hears_it)) return 1;  // as in most graphs, however large
   std::uint64_t most = 1;
   for (std::uint64_t k = 0; k < period_.size(); ++k) {
-    std::vector<bool> knows(nodes(), false);
-    knows[node] = true;
-    std::vector<std::uint32_t> informed{node};
-    std::size_t missing = heard.size();
-    std::size_t quiet = 0;  // exchanges in which nobody new has heard it
-    for (std::uint64_t ahead = 0; missing > 0 && quiet < period_.size(); ++ahead) {
-      std::vector<std::uint32_t> next;
-      for (const auto from : informed)
-        for (const auto to : hearers(from, k + 1 + ahead))
-          if (!knows[to]) {
-            knows[to] = true;
-            next.push_back(to);
-          }
-      for (const auto to : next) missing -= heard.count(to);
-      quiet = next.empty() ? quiet + 1 : 0;
-      informed.insert(informed.end(), next.begin(), next.end());
-      most = std::max(most, ahead + 1);
-    }
+    const auto distances = distances_from(node, k);
+    for (const auto other : heard) most = std::max(most, distances[other]);
   }
   return most;
 }

@@ -44,11 +44,15 @@ class mixing_schedule {
   /// Returns which node ever hears which other one, by from and to.
   std::vector<hearing> hearings() const;
 
-  /// Returns the largest number of nodes that a node averages.
-  std::size_t longest_row() const;
+  /// Returns the largest number of nodes that `node` averages in an exchange.
+  std::size_t longest_row(std::uint32_t node) const;
 
   /// Returns whether the graphs look the same from each node.
   bool is_symmetric() const { return is_symmetric_; }
+
+  /// Returns for each node the number of exchanges, the first of them k, after which it has heard `from` itself or
+  /// through others; at least n · period if it never does.
+  std::vector<std::uint64_t> distances_from(std::uint32_t from, std::uint64_t k) const;
 
   /// Returns by how many exchanges the parameters that `node` hears may be ahead of it, at least 1: others go on until
   /// they have heard, themselves or through others, that this one is late.

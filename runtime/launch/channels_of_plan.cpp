@@ -2,8 +2,8 @@
 
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/security/credentials.hpp"
-#include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/tcp/tls.hpp"
+#include "troupe/runtime/topology/endpoint.hpp"
 
 #include <cstdlib>
 #include <utility>

@@ -4,9 +4,9 @@
 #include "troupe/runtime/node/child_process.hpp"
 #include "troupe/runtime/node/process_handle.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/tcp/free_ports.hpp"
 #include "troupe/runtime/tcp/listen.hpp"
+#include "troupe/runtime/topology/error.hpp"
 
 #include <sys/wait.h>
 

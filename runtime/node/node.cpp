@@ -17,10 +17,10 @@
 #include "troupe/runtime/supervision/supervisor.hpp"
 #include "troupe/runtime/support/short_slices.hpp"
 #include "troupe/runtime/support/units.hpp"
+#include "troupe/runtime/tcp/tcp_links.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/value.hpp"
-#include "troupe/runtime/tcp/tcp_links.hpp"
 
 #include <caf/all.hpp>
 #include <openssl/rand.h>
@@ -97,8 +97,7 @@ std::uint64_t largest_control(const control::introduction& own) {
   return std::max(ample, 2 * own.topology.size());
 }
 
-transport::links make_links(const plan& plan, const node_options& options,
-                                             const control::introduction& own) {
+transport::links make_links(const plan& plan, const node_options& options, const control::introduction& own) {
   transport::tcp_options made{.me = options.node,
                               .listen = plan.nodes[options.node].listen,
                               .addresses = {},

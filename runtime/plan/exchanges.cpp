@@ -141,21 +141,25 @@ std::vector<range> planned_buckets(const plan& so_far, const planned_exchange& e
   return buckets_of(exchange.settings, exchange.layout, order);
 }
 
-/// Returns planned_exchange::wrappers: the groups of workers that take part as one member; the buckets, each an exchange
-/// of its own; the encoding of what is sent. What a group contributes is the mean of its workers, which is encoded as it
-/// enters the algorithm.
+/// Returns planned_exchange::wrappers: the groups of workers that take part as one member; the buckets, each an
+/// exchange of its own; the encoding of what is sent. What a group contributes is the mean of its workers, which is
+/// encoded as it enters the algorithm.
 std::vector<wrapper> wrappers_of(const planned_exchange& exchange) {
   std::vector<wrapper> wrappers;
   const auto encode = [&](const std::string& state_name) {
     if (exchange.how == encoding::float32) return;
-    wrappers.push_back(encoding_wrapper(
-        {.how = exchange.how, .same_for_all = exchange.nature.same_for_all, .state_name = state_name}));
+    wrappers.emplace_back([options = encoding_options{exchange.how, exchange.nature.same_for_all, state_name}](
+                              const member_options& own, const member_maker& make_inner) {
+      return make_encoded_member(own, options, make_inner);
+    });
   };
   if (exchange.has_groups()) {
     encode("codec_between_groups");
-    wrappers.push_back(group_wrapper(exchange.groups()));
+    wrappers.emplace_back([groups = exchange.groups()](const member_options& own, const member_maker& make_inner) {
+      return make_group_member({.groups = groups, .own = own, .make_inner = make_inner});
+    });
   }
-  if (!exchange.buckets.empty()) wrappers.push_back(bucket_wrapper());
+  if (!exchange.buckets.empty()) wrappers.emplace_back(make_bucketed_member);
   encode("codec");
   return wrappers;
 }

@@ -1,10 +1,10 @@
 #include "troupe/runtime/supervision/node_name.hpp"
 
+#include "troupe/runtime/tcp/listen.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
 #include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/value.hpp"
-#include "troupe/runtime/tcp/listen.hpp"
 
 #include <algorithm>
 #include <array>

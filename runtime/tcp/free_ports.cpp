@@ -1,7 +1,7 @@
 #include "troupe/runtime/tcp/free_ports.hpp"
 
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/tcp/listen.hpp"
+#include "troupe/runtime/topology/error.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>

@@ -12,6 +12,7 @@
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
 
 #include <algorithm>
@@ -50,6 +51,13 @@ inline at::Tensor noise(std::int64_t count, std::uint64_t a, std::uint64_t b) {
 /// Tells whether all elements are `value`.
 inline bool all_are(const at::Tensor& values, float value) {
   return values.equal(at::full_like(values, value));
+}
+
+/// What all workers of a pump contribute to each step: a gradient with this value in every element.
+inline std::function<part(std::uint32_t, std::uint64_t, const at::Tensor&)> equal_gradients(float value) {
+  return [value](std::uint32_t, std::uint64_t, const at::Tensor&) {
+    return part{.what = slot::gradient, .piece = {0, at::full({176}, value)}, .sample_count = 1};
+  };
 }
 
 using ends = std::pair<std::uint32_t, std::uint32_t>;          ///< From, to.

@@ -1,5 +1,7 @@
 #include "tests/support/watched.hpp"
 
+#include "troupe/algorithms/exchange/around/wrapper.hpp"
+
 #include <deque>
 #include <map>
 #include <stdexcept>
@@ -30,65 +32,22 @@ class reported final : public outbox {
   witness& who_;
 };
 
-class watched_member final : public member {
+class watched_member final : public wrapping_member {
  public:
   watched_member(std::unique_ptr<member> inner, rank_id rank, std::shared_ptr<witness> who)
-      : inner_(std::move(inner)), rank_(rank), who_(std::move(who)) {}
+      : wrapping_member(std::move(inner)), rank_(rank), who_(std::move(who)) {}
 
   void contribute(const part& own, outbox& out) override {
     reported through{out, rank_, *who_};
-    inner_->contribute(own, through);
+    inner().contribute(own, through);
   }
-  void receive(const part& piece, outbox& out) override {
-    who_->taken(rank_, piece);
-    reported through{out, rank_, *who_};
-    inner_->receive(piece, through);
-  }
-  std::vector<rank_id> waiting_for(std::uint64_t step) const override { return inner_->waiting_for(step); }
-  std::int64_t largest_fold() const override { return inner_->largest_fold(); }
-  void forget_before(std::uint64_t step) override { inner_->forget_before(step); }
-  std::optional<std::uint64_t> steps_ahead() const override { return inner_->steps_ahead(); }
-  state_dict state() const override {
-    auto state = inner_->state();
-    who_->saved(rank_, state);
-    return state;
-  }
-
- private:
-  std::unique_ptr<member> inner_;
-  rank_id rank_;
-  std::shared_ptr<witness> who_;
-};
-
-/// A server in front of another.
-class server_before : public server {
- public:
-  explicit server_before(std::unique_ptr<member> inner) : inner_(std::move(inner)) {}
-  std::vector<rank_id> waiting_for(std::uint64_t step) const override { return inner_->waiting_for(step); }
-  std::int64_t largest_fold() const override { return inner_->largest_fold(); }
-  std::optional<std::uint64_t> open_step() const override { return inner_->open_step(); }
-  std::optional<holding> held(std::uint64_t step) override { return inner_->held(step); }
-  state_dict state() const override { return inner_->state(); }
-
- protected:
-  member& inner() { return *inner_; }
-
- private:
-  std::unique_ptr<member> inner_;
-};
-
-class watched_server final : public server_before {
- public:
-  watched_server(std::unique_ptr<member> inner, rank_id rank, std::shared_ptr<witness> who)
-      : server_before(std::move(inner)), rank_(rank), who_(std::move(who)) {}
-
   void receive(const part& piece, outbox& out) override {
     who_->taken(rank_, piece);
     reported through{out, rank_, *who_};
     inner().receive(piece, through);
   }
   state_dict state() const override {
-    auto state = server_before::state();
+    auto state = wrapping_member::state();
     who_->saved(rank_, state);
     return state;
   }
@@ -98,10 +57,10 @@ class watched_server final : public server_before {
   std::shared_ptr<witness> who_;
 };
 
-class ordering_server final : public server_before {
+class ordering_server final : public wrapping_member {
  public:
   ordering_server(std::unique_ptr<member> inner, std::vector<std::uint32_t> workers)
-      : server_before(std::move(inner)), order_(workers.begin(), workers.end()) {}
+      : wrapping_member(std::move(inner)), order_(workers.begin(), workers.end()) {}
 
   void receive(const part& piece, outbox& out) override {
     early_.emplace(static_cast<std::uint32_t>(piece.origin.sender), piece);
@@ -126,7 +85,6 @@ class ordering_server final : public server_before {
 exchange_kind watched(exchange_kind kind, std::shared_ptr<witness> who) {
   kind.make_member = [make = std::move(kind.make_member),
                       who = std::move(who)](const member_options& options) -> std::unique_ptr<member> {
-    if (options.among.is_server()) return std::make_unique<watched_server>(make(options), options.among.rank, who);
     return std::make_unique<watched_member>(make(options), options.among.rank, who);
   };
   return kind;

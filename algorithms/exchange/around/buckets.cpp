@@ -187,12 +187,6 @@ std::unique_ptr<member> make_bucketed_member(const member_options& own, const me
   return std::make_unique<bucketed_member>(own, make_inner);
 }
 
-wrapper bucket_wrapper() {
-  return {.name = "buckets", .around = [](member_maker inner) -> member_maker {
-            return [inner = std::move(inner)](const member_options& own) { return make_bucketed_member(own, inner); };
-          }};
-}
-
 std::vector<range> cut_in_buckets(const models::flat_layout& layout, const std::vector<std::size_t>& order,
                                   std::int64_t first_capacity, std::int64_t capacity) {
   const auto& entries = layout.parameters;

@@ -99,10 +99,10 @@ class encoding_outbox final : public outbox {
 
 class encoded_member final : public wrapping_member {
  public:
-  encoded_member(std::unique_ptr<member> inner, encoder with, encoding_options options, bool rounds_own)
+  encoded_member(std::unique_ptr<member> inner, encoder with, std::string state_name, bool rounds_own)
       : wrapping_member(std::move(inner)),
         with_(std::move(with)),
-        options_(std::move(options)),
+        state_name_(std::move(state_name)),
         rounds_own_(rounds_own) {}
 
   void contribute(const part& own, outbox& out) override {
@@ -122,13 +122,13 @@ class encoded_member final : public wrapping_member {
 
   state_dict state() const override {
     auto all = wrapping_member::state();
-    all.put_all(options_.state_name, with_.state());
+    all.put_all(state_name_, with_.state());
     return all;
   }
 
  private:
   encoder with_;
-  encoding_options options_;
+  std::string state_name_;
   bool rounds_own_;  ///< Whether its contribution and its answer are rounded, since others receive them rounded.
 };
 
@@ -138,16 +138,8 @@ std::unique_ptr<member> make_encoded_member(const member_options& own, const enc
                                             const member_maker& make_inner) {
   encoder with{options.how, own.pool};
   if (own.restored) with.restore(own.restored->all(options.state_name));
-  return std::make_unique<encoded_member>(make_inner(own), std::move(with), options,
+  return std::make_unique<encoded_member>(make_inner(own), std::move(with), options.state_name,
                                           options.same_for_all && !own.among.is_server());
-}
-
-wrapper encoding_wrapper(encoding_options options) {
-  return {.name = "encoding", .around = [options = std::move(options)](member_maker inner) -> member_maker {
-            return [options, inner = std::move(inner)](const member_options& own) {
-              return make_encoded_member(own, options, inner);
-            };
-          }};
 }
 
 }  // namespace troupe

@@ -26,7 +26,4 @@ struct encoding_options {
 std::unique_ptr<member> make_encoded_member(const member_options& own, const encoding_options& options,
                                             const member_maker& make_inner);
 
-/// Returns the wrapper that makes such members.
-wrapper encoding_wrapper(encoding_options options);
-
 }  // namespace troupe

@@ -272,14 +272,6 @@ std::unique_ptr<member> make_group_member(const group_options& options) {
   return std::make_unique<follower>(options);
 }
 
-wrapper group_wrapper(worker_groups groups) {
-  return {.name = "groups", .around = [groups = std::move(groups)](member_maker inner) -> member_maker {
-            return [groups, inner = std::move(inner)](const member_options& own) {
-              return make_group_member({.groups = groups, .own = own, .make_inner = inner});
-            };
-          }};
-}
-
 std::vector<planned_edge> group_edges(const worker_groups& groups, const std::vector<planned_edge>& inner_edges,
                                       std::uint64_t bytes) {
   const translation names{groups};

@@ -30,9 +30,6 @@ struct group_options {
 /// group of one, nothing is sent.
 std::unique_ptr<member> make_group_member(const group_options& options);
 
-/// Returns the wrapper that makes such members.
-wrapper group_wrapper(worker_groups groups);
-
 /// Returns the options for make_inner.
 member_options inner_options(const group_options& options);
 

@@ -6,7 +6,8 @@ namespace troupe {
 
 member_maker wrapped(member_maker innermost, const std::vector<wrapper>& wrappers) {
   auto make = std::move(innermost);
-  for (const auto& next : wrappers) make = next.around(std::move(make));
+  for (const auto& next : wrappers)
+    make = [next, inner = std::move(make)](const member_options& own) { return next(own, inner); };
   return make;
 }
 

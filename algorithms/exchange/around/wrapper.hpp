@@ -9,7 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe {
@@ -18,11 +18,8 @@ namespace troupe {
 /// it.
 using member_maker = std::function<std::unique_ptr<member>(const member_options&)>;
 
-/// Turns what makes members into what makes wrapped ones.
-struct wrapper {
-  std::string name{};  ///< For people, such as "buckets".
-  std::function<member_maker(member_maker inner)> around{};
-};
+/// Makes a member around those that `make_inner` makes. Any thread may call it.
+using wrapper = std::function<std::unique_ptr<member>(const member_options& own, const member_maker& make_inner)>;
 
 /// Returns `innermost` with all `wrappers` around it, the first of them next to it.
 member_maker wrapped(member_maker innermost, const std::vector<wrapper>& wrappers);

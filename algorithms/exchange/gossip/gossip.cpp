@@ -95,7 +95,7 @@ class gossip_member final : public member {
   }
 
   std::int64_t largest_fold() const override {
-    return chunks_.largest() * static_cast<std::int64_t>(wiring_->schedule.longest_row());
+    return chunks_.largest() * static_cast<std::int64_t>(wiring_->schedule.longest_row(me_));
   }
 
   void forget_before(std::uint64_t step) override { steps_.erase(steps_.begin(), steps_.lower_bound(step)); }

@@ -27,9 +27,6 @@ const graph_with_weights* find_registered(const std::string& name) {
   return nullptr;
 }
 
-const std::vector<std::string> named_graphs{"ring",     "line",        "torus",         "star",
-                                            "complete", "exponential", "random_regular"};
-
 template <class T>
 const T* find(const setting_values& settings, const std::string& key) {
   const auto found = settings.find(key);
@@ -140,16 +137,33 @@ rules::graph graph_of_pairs(const std::vector<std::string>& names, const pairs& 
   return rules::graph_of_edges(static_cast<std::uint32_t>(names.size()), result);
 }
 
-rules::graph named_graph(std::uint32_t n, const setting_values& settings) {
-  const auto name = graph_name(settings);
-  if (name == "complete" && n > 1) check_edges(n, n - 1, "graph");
-  if (name == "ring") return rules::ring_graph(n);
-  if (name == "line") return rules::line_graph(n);
-  if (name == "torus") return torus_of(n, settings);
-  if (name == "star") return rules::star_graph(n);
-  if (name == "complete") return rules::complete_graph(n);
-  if (name == "exponential") return rules::exponential_graph(n);
-  if (name == "random_regular") return random_regular_of(n, settings);
+rules::graph complete_of(std::uint32_t n, const setting_values& /*settings*/) {
+  if (n > 1) check_edges(n, n - 1, "graph");
+  return rules::complete_graph(n);
+}
+
+template <rules::graph (*make)(std::uint32_t)>
+rules::graph sized(std::uint32_t n, const setting_values& /*settings*/) {
+  return make(n);
+}
+
+/// A graph that does not change; its weights are a setting.
+struct named_graph {
+  const char* name;
+  rules::graph (*make)(std::uint32_t n, const setting_values& settings);
+};
+
+constexpr named_graph named_graphs[]{{"ring", sized<rules::ring_graph>},
+                                     {"line", sized<rules::line_graph>},
+                                     {"torus", torus_of},
+                                     {"star", sized<rules::star_graph>},
+                                     {"complete", complete_of},
+                                     {"exponential", sized<rules::exponential_graph>},
+                                     {"random_regular", random_regular_of}};
+
+rules::graph graph_called(const std::string& name, std::uint32_t n, const setting_values& settings) {
+  for (const auto& graph : named_graphs)
+    if (graph.name == name) return graph.make(n, settings);
   refuse("graph", "unknown graph \"" + name + "\"; expected one of the graphs shown by `troupe list exchanges`");
 }
 
@@ -200,7 +214,8 @@ void check_period(const rules::mixing_schedule& schedule) {
 }
 
 std::vector<std::string> choices_of_graph() {
-  auto choices = named_graphs;
+  std::vector<std::string> choices;
+  for (const auto& graph : named_graphs) choices.emplace_back(graph.name);
   for (const auto& graph : registered_graphs()) choices.push_back(graph.name);
   return choices;
 }
@@ -306,8 +321,8 @@ bool mixes_the_same(const setting_values& settings) {
 }
 
 void register_graph(graph_with_weights graph) {
-  if (find_registered(graph.name) ||
-      std::find(named_graphs.begin(), named_graphs.end(), graph.name) != named_graphs.end())
+  const auto taken = choices_of_graph();
+  if (std::find(taken.begin(), taken.end(), graph.name) != taken.end())
     throw std::invalid_argument("there is a graph \"" + graph.name + "\" already");
   registered_graphs().push_back(std::move(graph));
 }
@@ -321,10 +336,12 @@ rules::mixing_schedule mixing_of(const std::vector<std::string>& names, const se
   const auto* registered = rows || edges ? nullptr : find_registered(graph_name(settings));
   if (registered && find<std::string>(settings, "weights") && *find<std::string>(settings, "weights") != "metropolis")
     refuse("weights", "graph = \"" + registered->name + "\" has weights of its own; remove the key");
-  auto schedule = registered ? registered->make(n)
-                  : rows     ? rules::mixing_schedule{{written_matrix(names.size(), *rows)}}
-                             : rules::mixing_schedule{{weighted_graph(
-                                   edges ? graph_of_pairs(names, *edges) : named_graph(n, settings), names, settings)}};
+  const auto constant = [&] {
+    if (rows) return written_matrix(names.size(), *rows);
+    return weighted_graph(edges ? graph_of_pairs(names, *edges) : graph_called(graph_name(settings), n, settings),
+                          names, settings);
+  };
+  auto schedule = registered ? registered->make(n) : rules::mixing_schedule{{constant()}};
   for (const auto& mixing : schedule.period())
     if (const auto uneven = rules::first_uneven(mixing, required))
       refuse("weights", std::string("the ") + (uneven->of_row ? "row" : "column") + " of \"" + names[uneven->index] +

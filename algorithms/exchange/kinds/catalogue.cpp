@@ -1,6 +1,5 @@
 #include "troupe/algorithms/exchange/kinds/catalogue.hpp"
 
-#include <functional>
 #include <map>
 #include <utility>
 
@@ -225,7 +224,7 @@ exchange_facts shared_facts() {
 }  // namespace
 
 exchange_facts facts_of_kind(const std::string& name) {
-  static const std::map<std::string, std::function<exchange_facts()>> all{
+  static const std::map<std::string, exchange_facts (*)()> all{
       {"star", star_facts},       {"all_reduce", all_reduce_facts},
       {"gossip", gossip_facts},   {"parameter_server", parameter_server_facts},
       {"elastic", elastic_facts}, {"shared", shared_facts}};

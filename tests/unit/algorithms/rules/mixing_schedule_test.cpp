@@ -37,10 +37,14 @@ std::uint64_t lead_by_trial(const mixing_schedule& schedule, std::uint32_t late,
   return most;
 }
 
+mixing_schedule with_weights_on(const rules::graph& wires) {
+  return mixing_schedule{{rules::metropolis_weights(wires)}};
+}
+
 }  // namespace
 
 TEST_CASE("a constant schedule is its matrix") {
-  const mixing_schedule ring{{rules::metropolis_weights(rules::ring_graph(5))}};
+  const auto ring = with_weights_on(rules::ring_graph(5));
   REQUIRE(ring.constant() != nullptr);
   CHECK(ring.row(2, 0).size() == 3);
   CHECK(&ring.row(2, 7) == &ring.row(2, 0));
@@ -48,6 +52,9 @@ TEST_CASE("a constant schedule is its matrix") {
   CHECK(ring.hearings().size() == 10);
   CHECK(ring.ahead_of(3) == 1);
   CHECK(ring.is_symmetric());
+  const auto star = with_weights_on(rules::star_graph(5));
+  CHECK(star.longest_row(0) == 5);  // its own row alone decides whether a member needs a thread for its folds
+  CHECK(star.longest_row(3) == 2);
 }
 
 TEST_CASE("one peer after the other reaches the exact mean in ⌈log₂ n⌉ exchanges if n is a power of 2") {
@@ -59,7 +66,7 @@ TEST_CASE("one peer after the other reaches the exact mean in ⌈log₂ n⌉ exc
     for (const auto& row : rules::product_of_period(schedule).rows)
       for (const auto& entry : row) CHECK(entry.weight == 1.0 / n);
     for (const auto& edge : schedule.hearings()) CHECK(edge.share == 1.0 / exchanges);
-    CHECK(schedule.longest_row() == 2);
+    CHECK(schedule.longest_row(0) == 2);
     CHECK_FALSE(rules::unconnected_nodes(schedule.graph()));
   }
 }
@@ -72,12 +79,19 @@ TEST_CASE("for other n, a period leaves the distances of the source") {
   }
 }
 
+TEST_CASE("distances count exchanges, along the arrows") {
+  CHECK(with_weights_on(rules::line_graph(4)).distances_from(1, 0) == std::vector<std::uint64_t>{1, 0, 1, 2});
+  // 0 is heard by 1, 2, 4; these by 3, 5, 6; and 7 = 0 + 4 + 2 + 1.
+  CHECK(with_weights_on(rules::exponential_graph(8)).distances_from(0, 0) ==
+        std::vector<std::uint64_t>{0, 1, 1, 2, 1, 2, 2, 3});
+}
+
 TEST_CASE("no member is further ahead of a late one than it says, and some are as far") {
   const std::vector<mixing_schedule> schedules{tests::one_peer_schedule(2),
                                                tests::one_peer_schedule(5),
                                                tests::one_peer_schedule(8),
                                                mixing_schedule{{rules::uniform_weights(rules::exponential_graph(9))}},
-                                               mixing_schedule{{rules::metropolis_weights(rules::line_graph(6))}},
+                                               with_weights_on(rules::line_graph(6)),
                                                mixing_schedule{{rules::metropolis_weights(rules::line_graph(4)),
                                                                 rules::metropolis_weights(rules::star_graph(4))}}};
   for (const auto& schedule : schedules) {

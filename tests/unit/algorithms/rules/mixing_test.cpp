@@ -233,12 +233,6 @@ TEST_CASE("what is not even or not connected is found") {
   CHECK_FALSE(rules::unconnected_nodes({{{1}, {2}, {0}}}));
 }
 
-TEST_CASE("distances count exchanges, along the arrows") {
-  CHECK(rules::distances_from(rules::line_graph(4), 1) == std::vector<std::uint32_t>{1, 0, 1, 2});
-  // 0 is heard by 1, 2, 4; these by 3, 5, 6; and 7 = 0 + 4 + 2 + 1.
-  CHECK(rules::distances_from(rules::exponential_graph(8), 0) == std::vector<std::uint32_t>{0, 1, 1, 2, 1, 2, 2, 3});
-}
-
 TEST_CASE("spectral gaps are those of the textbook") {
   using std::numbers::pi;
   for (std::uint32_t n = 2; n <= 40; ++n) {

@@ -132,8 +132,7 @@ TEST_CASE("workers that take turns with H local steps are (n − 1)H behind, and
   CHECK(found.applied == workers * local_steps * rounds);
   CHECK(found.most == (workers - 1) * local_steps);
   CHECK(found.counts.back() == (workers * rounds - (workers - 1)) * local_steps);  // all but the first three turns
-  CHECK(facts_of_kind("shared").variants.front().staleness.find("(n − 1)H with H local steps") !=
-        std::string::npos);
+  CHECK(facts_of_kind("shared").variants.front().staleness.find("(n − 1)H with H local steps") != std::string::npos);
   CHECK(facts_of_kind("parameter_server").variants.back().staleness.find("whatever the workers' speeds") !=
         std::string::npos);
 }

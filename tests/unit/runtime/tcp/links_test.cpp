@@ -2,9 +2,9 @@
 #include "tests/support/doctest.hpp"
 #include "tests/support/linked_nodes.hpp"
 
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/tcp/free_ports.hpp"
 #include "troupe/runtime/tcp/tcp_links.hpp"
+#include "troupe/runtime/topology/error.hpp"
 
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
@@ -53,7 +53,8 @@ TEST_CASE("what two and three nodes send each other arrives as it was, in order"
       for (std::uint32_t to = 0; to < count; ++to) {
         if (from == to) continue;
         for (std::size_t i = 0; i < sizes.size(); ++i)
-          nodes[from]->links.tensors->send(to, to, piece_of(from, i, at::full({sizes[i]}, static_cast<float>(10 * from + i))));
+          nodes[from]->links.tensors->send(to, to,
+                                           piece_of(from, i, at::full({sizes[i]}, static_cast<float>(10 * from + i))));
         nodes[from]->links.tensors->send(
             to, snapshot{{.run = run_id{4}, .sender = rank_id{from}, .step = 9}, at::full({million}, 0.5f)});
       }
@@ -102,7 +103,8 @@ TEST_CASE("a node that is there later is dialled until it is") {
 TEST_CASE("no more than the window is under way while the receiver holds receipts, and all arrives afterwards") {
   pair_of_nodes both{{.holds = true}};
   const auto values = at::ones({million});
-  for (std::uint64_t step = 0; step < 12; ++step) both.a.links.tensors->send(1, 1, piece_of(0, step, values));  // 48 MiB
+  for (std::uint64_t step = 0; step < 12; ++step)
+    both.a.links.tensors->send(1, 1, piece_of(0, step, values));  // 48 MiB
   REQUIRE(both.b.wait_frames(4));
   std::this_thread::sleep_for(30ms);
   CHECK(both.b.count() == 4);  // 16 MiB
@@ -145,7 +147,8 @@ TEST_CASE("however small the payloads are, the window bounds the memory that is 
 
 TEST_CASE("a receipt that is let go after its links does no harm") {
   pair_of_nodes both{{.holds = true}};
-  for (std::uint64_t step = 0; step < 4; ++step) both.a.links.tensors->send(1, 1, piece_of(0, step, at::ones({million})));
+  for (std::uint64_t step = 0; step < 4; ++step)
+    both.a.links.tensors->send(1, 1, piece_of(0, step, at::ones({million})));
   REQUIRE(both.b.wait_frames(4));
   both.b.leave();
   both.b.receipts.clear();

@@ -87,10 +87,7 @@ exchange_pump::options pumped(const std::string& kind, const setting_values& set
                 if (made) made->push_back(member.get());
                 return member;
               },
-          .bring =
-              [](std::uint32_t, std::uint64_t, const at::Tensor&) {
-                return part{.what = slot::gradient, .piece = {0, at::full({176}, 0.3F)}, .sample_count = 1};
-              },
+          .bring = equal_gradients(0.3F),
           .watch = {}};
 }
 

@@ -69,12 +69,8 @@ class summing_member final : public wrapping_member {
   at::Tensor sum_;
 };
 
-wrapper summing_wrapper() {
-  return {.name = "sum", .around = [](member_maker inner) -> member_maker {
-            return [inner = std::move(inner)](const member_options& own) {
-              return std::make_unique<summing_member>(own, inner(own));
-            };
-          }};
+std::unique_ptr<member> make_summing_member(const member_options& own, const member_maker& make_inner) {
+  return std::make_unique<summing_member>(own, make_inner(own));
 }
 
 /// Four workers that contribute 1 in every element. The learning rate is 0.5, and 0.25 from the third step on.
@@ -96,10 +92,7 @@ exchange_pump::options pumped(const member_maker& make, std::uint64_t steps, std
                 if (made) made->push_back(member.get());
                 return member;
               },
-          .bring =
-              [](std::uint32_t, std::uint64_t, const at::Tensor&) {
-                return part{.what = slot::gradient, .piece = {0, at::full({176}, 1.F)}, .sample_count = 1};
-              },
+          .bring = equal_gradients(1.F),
           .watch = {}};
 }
 
@@ -107,19 +100,23 @@ member_maker made_with(const std::vector<wrapper>& wrappers) {
   return wrapped(find_exchange("all_reduce")->make_member, wrappers);
 }
 
-const worker_groups pairs{{0, 1}, {2, 3}};
+std::unique_ptr<member> in_pairs(const member_options& own, const member_maker& make_inner) {
+  return make_group_member({.groups = {{0, 1}, {2, 3}}, .own = own, .make_inner = make_inner});
+}
+
+std::unique_ptr<member> in_bf16(const member_options& own, const member_maker& make_inner) {
+  return make_encoded_member(own, {.how = encoding::bfloat16}, make_inner);
+}
 
 }  // namespace
 
 TEST_CASE("wrappers are put around a member from the inside out") {
   std::vector<std::string> order;
   const auto noting = [&](const std::string& name) {
-    return wrapper{.name = name, .around = [&, name](member_maker inner) -> member_maker {
-                     return [&order, name, inner = std::move(inner)](const member_options& own) {
-                       order.push_back(name);
-                       return inner(own);
-                     };
-                   }};
+    return [&order, name](const member_options& own, const member_maker& make_inner) {
+      order.push_back(name);
+      return make_inner(own);
+    };
   };
   const auto nothing = [](const member_options&) { return std::unique_ptr<member>{}; };
   wrapped(nothing, {noting("inner"), noting("outer")})({});
@@ -128,13 +125,13 @@ TEST_CASE("wrappers are put around a member from the inside out") {
 
 TEST_CASE("a wrapper of a program's own holds state and sees the learning rate, whatever it is around") {
   const std::vector<std::pair<std::string, std::vector<wrapper>>> around{
-      {"buckets", {bucket_wrapper()}},
-      {"groups and buckets", {group_wrapper(pairs), bucket_wrapper()}},
-      {"an encoding", {bucket_wrapper(), encoding_wrapper({.how = encoding::bfloat16})}}};
+      {"buckets", {make_bucketed_member}},
+      {"groups and buckets", {in_pairs, make_bucketed_member}},
+      {"an encoding", {make_bucketed_member, in_bf16}}};
   for (const auto& [name, inner] : around) {
     CAPTURE(name);
     auto wrappers = inner;
-    wrappers.push_back(summing_wrapper());
+    wrappers.emplace_back(make_summing_member);
     std::vector<member*> members;
     exchange_pump whole{pumped(made_with(wrappers), 4)};
     whole.run(1);
