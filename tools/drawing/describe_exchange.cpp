@@ -152,11 +152,19 @@ std::string rates_text(const rules::mixing_rates& rates) {
          human_number(rates.contraction);
 }
 
+/// Describes what the exchanges of a period do together, or nothing if there are too many members to compute it.
+std::string period_text(const rules::mixing_schedule& schedule) {
+  constexpr double rounding = 1e-12;
+  if (schedule.nodes() > 1024) return "";
+  const auto rates = rules::rates_of(rules::product_of_period(schedule));
+  if (!rates) return "";
+  if (rates->contraction < rounding) return ", after which all members have the mean";
+  return ", which multiply the distance to the mean by at most " + human_number(rates->contraction);
+}
+
 void describe_period(page& page, const rules::mixing_schedule& schedule) {
-  const auto count = std::to_string(schedule.period().size());
-  const auto rates = schedule.nodes() <= 1024 ? rules::rates_of(rules::product_of_period(schedule)) : std::nullopt;
-  page.more("W changes and repeats after " + count + " exchanges" +
-            (rates ? ", which multiply the distance to the mean by at most " + human_number(rates->contraction) : ""));
+  page.more("the mixing matrix W changes; it repeats after " + std::to_string(schedule.period().size()) + " exchanges" +
+            period_text(schedule));
 }
 
 void describe_mixing(page& page, const planned_exchange& exchange) {

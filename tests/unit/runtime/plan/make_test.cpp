@@ -1,4 +1,5 @@
 #include "tests/support/doctest.hpp"
+#include "tests/support/one_peer.hpp"
 #include "tests/support/plan_refusal.hpp"
 #include "tests/support/plans.hpp"
 
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,6 +68,26 @@ TEST_CASE("the mixing matrix of an exchange is computed once") {
   CHECK(plan.exchanges[0].mixing() != nullptr);
   CHECK(plan.exchanges[0].mixing() == copy.exchanges[0].mixing());
   CHECK(make_plan(four_workers(), 60'000).exchanges[0].mixing() == nullptr);
+}
+
+TEST_CASE("a graph that changes is described by its period") {
+  struct changing final : common_facts {
+    rules::mixing_schedule schedule;
+    explicit changing(std::uint32_t members) : schedule(tests::one_peer_schedule(members)) {}
+    const rules::mixing_schedule* mixing() const override { return &schedule; }
+  };
+  const auto text_for = [](std::int64_t members) {
+    auto file = four_workers();
+    file.workers.count = members;
+    file.exchanges[0] = {.name = "exchange", .kind = "gossip"};
+    auto plan = make_plan(file, 60'000);
+    plan.exchanges[0].common = std::make_shared<changing>(static_cast<std::uint32_t>(members));
+    return describe(plan);
+  };
+  const std::string changes = "the mixing matrix W changes; it repeats after ";
+  CHECK(text_for(4).find(changes + "2 exchanges, after which all members have the mean\n") != std::string::npos);
+  CHECK(text_for(3).find(changes + "2 exchanges, which multiply the distance to the mean by at most 0.25\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("checkpoints are planned in steps") {
