@@ -4,9 +4,8 @@
 
 #include "troupe/actors/wire/type_ids.hpp"
 #include "troupe/algorithms/rules/evaluate.hpp"
+#include "troupe/algorithms/training/trained_network.hpp"
 #include "troupe/data/sets/dataset.hpp"
-#include "troupe/models/networks/network.hpp"
-#include "troupe/models/storage/flat.hpp"
 
 #include <caf/fwd.hpp>
 #include <caf/typed_actor.hpp>
@@ -21,16 +20,9 @@ namespace troupe {
 using evaluator_actor = caf::typed_actor<caf::replies_to<evaluate_atom, snapshot>::with<evaluation>,
                                          caf::reacts_to<cancel_atom>, caf::reacts_to<done_atom, completion>>;
 
-struct evaluator_options {
-  const models::network_kind* model{nullptr};
-  models::network_shape shape;
-  models::loss_kind loss{};
-  models::flat_layout layout;
-  std::shared_ptr<const data::dataset> samples;
-  data::normalisation scale;
+struct evaluator_options : trained_network {
+  std::shared_ptr<const data::dataset> samples{};
   rules::evaluation_options how{};
-  std::uint64_t seed{0};
-  std::int64_t threads{1};
   bool computes{true};  ///< Whether anything is evaluated; otherwise losses are nan.
 };
 

@@ -6,12 +6,11 @@
 #include "troupe/algorithms/rules/schedule.hpp"
 #include "troupe/algorithms/support/trace.hpp"
 #include "troupe/algorithms/training/optimizer.hpp"
+#include "troupe/algorithms/training/trained_network.hpp"
 #include "troupe/data/sampling/augment.hpp"
 #include "troupe/data/sampling/sampler.hpp"
 #include "troupe/data/sets/dataset.hpp"
-#include "troupe/models/networks/network.hpp"
 #include "troupe/models/storage/buffer_pool.hpp"
-#include "troupe/models/storage/flat.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -46,20 +45,13 @@ struct norm_exchange {
   std::function<outcome(part own, double computed)> bring{};
 };
 
-struct replica_options {
+struct replica_options : trained_network {
   run_id run{};
   rank_id rank{};
-  const models::network_kind* model{nullptr};
-  models::network_shape shape;
-  models::loss_kind loss{};
-  models::flat_layout layout;
-  models::buffer_pool pool;
-  std::shared_ptr<const data::dataset> samples;
-  data::normalisation scale;
-  data::sampling sampling;
-  optimizer_options optimizer;
-  std::uint64_t seed{0};
-  std::int64_t threads{1};  ///< Intra-op threads of the lane that runs the replica.
+  models::buffer_pool pool{};
+  std::shared_ptr<const data::dataset> samples{};
+  data::sampling sampling{};
+  optimizer_options optimizer{};
   /// Number of equal parts of a full batch whose gradients are computed one after the other.
   std::int64_t micro_batches{1};
   norm_exchange norms{};

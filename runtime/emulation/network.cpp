@@ -93,7 +93,7 @@ time receive(const route& over, std::int64_t bytes, time first) {
 network::network(const plan& plan, std::uint64_t seed, std::shared_ptr<trace_sink> sink, realm where)
     : links_(plan, where == realm::simulation), workers_(plan.workers), seed_(seed), sink_(std::move(sink)) {
   std::size_t edges = 0;
-  for (const auto& exchange : plan.exchanges) edges += exchange.edges.size();
+  for (const auto& exchange : plan.exchanges) edges += plan.traffic_of(exchange).edges.size();
   counts_ = edges > 0 && edges <= counted_max;
 }
 

@@ -33,6 +33,7 @@ struct hosted_ports {
   const launch_options& options;
   std::uint32_t place;
   const planned_exchange& exchange = plan.exchanges[place];
+  const exchange_traffic& traffic = plan.traffic[place];
   std::vector<std::uint32_t> ids = exchange.ids();
   membership among = membership_of_first();
   bool is_store = holds_result();
@@ -51,15 +52,15 @@ struct hosted_ports {
   }
 
   std::shared_ptr<const std::vector<setting_values>> settings_of_buckets() const {
-    if (exchange.buckets.empty() || exchange.choices.empty()) return nullptr;
+    if (exchange.buckets.empty() || traffic.choices.empty()) return nullptr;
     auto all = std::make_shared<std::vector<setting_values>>();
-    for (const auto& each : exchange.choices) all->push_back(each.settings);
+    for (const auto& choice : traffic.choices) all->push_back(choice.settings);
     return all;
   }
 
   /// Returns the settings of the members, which those of buckets replace.
   const setting_values& settings() const {
-    return exchange.choices.empty() ? exchange.settings_by_index : exchange.choices.front().settings;
+    return traffic.choices.empty() ? exchange.settings_by_index : traffic.choices.front().settings;
   }
 
   bool holds_result() const {
@@ -69,16 +70,16 @@ struct hosted_ports {
 };
 
 /// Returns the peers of the member or server with this index, itself included.
-std::vector<rank_id> peers_of_port(const planned_exchange& exchange, std::uint32_t index) {
+std::vector<rank_id> peers_of_port(const exchange_traffic& traffic, std::uint32_t index) {
   std::vector<rank_id> peers{rank_id{index}};
-  for (const auto peer : exchange.peers_of(index)) peers.push_back(rank_id{peer});
+  for (const auto peer : traffic.peers.at(index)) peers.push_back(rank_id{peer});
   std::sort(peers.begin(), peers.end());
   return peers;
 }
 
 /// Options of the port of the member or server with this index.
 port_options options_of_port(const hosted_ports& all, std::uint32_t index) {
-  const auto& [plan, options, place, exchange, ids, among, is_store, settings_by_bucket] = all;
+  const auto& [plan, options, place, exchange, traffic, ids, among, is_store, settings_by_bucket] = all;
   member_options own{.among = among,
                      .seed = plan.file.run.seed,
                      .place = place,
@@ -90,7 +91,7 @@ port_options options_of_port(const hosted_ports& all, std::uint32_t index) {
                      .chunk_elements = options.far ? chunk_elements_of(plan) : 0,
                      .buckets = exchange.buckets,
                      .due = exchange.due,
-                     .when = is_store ? schedule_of(plan) : nothing_is_asked(),
+                     .when = is_store ? plan.when : nothing_is_asked(),
                      .counts_updates = plan.draws_from_queue(),
                      .optimizer = plan.optimizer,
                      .initial = {}};
@@ -110,7 +111,7 @@ port_options options_of_port(const hosted_ports& all, std::uint32_t index) {
           .passes = exchange.of_norms ? passes_of(plan) : pass_count{},
           .carries = exchange.carries,
           .how = exchange.how,
-          .peers = peers_of_port(exchange, index),
+          .peers = peers_of_port(traffic, index),
           .deliveries = std::move(deliveries),
           .track = std::move(track),
           .own = std::move(own)};
@@ -186,11 +187,11 @@ std::map<std::uint32_t, peer_port> far_peers(const plan& plan, std::uint32_t pla
                                              std::vector<labelled_actor>& spawned) {
   std::map<std::uint32_t, peer_port> far;
   if (!options.far) return far;
-  const auto& exchange = plan.exchanges[place];
+  const auto& traffic = plan.traffic[place];
   const auto is_here = [&](std::uint32_t index) { return plan.node_of(ids[index]) == options.node; };
   for (std::uint32_t index = 0; index < ids.size(); ++index) {
     if (!is_here(index)) continue;
-    for (const auto peer : exchange.peers_of(index)) {
+    for (const auto peer : traffic.peers[index]) {
       if (is_here(peer) || far.contains(peer)) continue;
       const auto id = ids[peer];
       far.emplace(peer, options.far->port_of(id));
@@ -202,30 +203,30 @@ std::map<std::uint32_t, peer_port> far_peers(const plan& plan, std::uint32_t pla
 }
 
 /// Puts the receiving half of emulated links before each port of this node.
-void emulate_arrivals(caf::actor_system& system, const planned_exchange& exchange,
-                      const std::vector<std::uint32_t>& ids, emulation::network& network, hosted_exchange& made,
-                      std::vector<labelled_actor>& spawned) {
+void emulate_arrivals(caf::actor_system& system, const hosted_ports& all, emulation::network& network,
+                      hosted_exchange& made, std::vector<labelled_actor>& spawned) {
+  const auto& ids = all.ids;
   for (std::uint32_t index = 0; index < ids.size(); ++index) {
     const auto entrance = made.entrances.find(ids[index]);
     if (entrance == made.entrances.end()) continue;
     emulation::routes from;
-    for (const auto peer : exchange.peers_of(index)) {
+    for (const auto peer : all.traffic.peers[index]) {
       auto route = network.between(ids[peer], ids[index]);
       if (route.is_emulated()) from.emplace(ids[peer], std::move(route));
     }
     if (from.empty()) continue;
     entrance->second = emulation::spawn_receiving_half(system, std::move(from), entrance->second);
-    spawned.push_back({{{.what = role::interface}, "interface of " + exchange.name + " " + std::to_string(ids[index])},
-                       caf::actor_cast<caf::actor>(entrance->second)});
+    spawned.push_back(
+        {{{.what = role::interface}, "interface of " + all.exchange.name + " " + std::to_string(ids[index])},
+         caf::actor_cast<caf::actor>(entrance->second)});
   }
 }
 
 /// Returns the emulated links on which a port sends, and those on which what it sends is counted.
-emulation::senders links_from(const planned_exchange& exchange, std::uint32_t index,
-                              const std::vector<std::uint32_t>& ids, emulation::network& network) {
+emulation::senders links_from(const hosted_ports& all, std::uint32_t index, emulation::network& network) {
   emulation::senders links;
-  for (const auto peer : exchange.peers_of(index)) {
-    const auto from = ids[index], to = ids[peer];
+  for (const auto peer : all.traffic.peers[index]) {
+    const auto from = all.ids[index], to = all.ids[peer];
     auto route = network.between(from, to);
     if (!route.is_emulated() && !network.counts()) continue;
     auto meter = network.meter_of(from, to, route.sending);
@@ -252,19 +253,19 @@ hosted_exchange host_ports(caf::actor_system& system, const plan& plan, std::uin
     if (options.far && plan.node_of(id) != options.node) continue;
     const auto label = label_of_port(plan, place, id);
     auto given = options_of_port(all, index);
-    if (options.links) given.departure = emulation::departures_over(links_from(exchange, index, ids, *options.links));
+    if (options.links) given.departure = emulation::departures_over(links_from(all, index, *options.links));
     const auto port = spawn_port(system, std::move(given), maker, lane_if_long(lanes, label));
     here.push_back(index);
     made.ports.emplace(id, port);
     made.entrances.emplace(id, port);
     spawned.push_back({label, caf::actor_cast<caf::actor>(port)});
   }
-  if (options.links) emulate_arrivals(system, exchange, ids, *options.links, made, spawned);
+  if (options.links) emulate_arrivals(system, all, *options.links, made, spawned);
   for (const auto index : here) others.emplace(index, made.entrances.at(ids[index]));
   for (const auto index : here) {
     const auto& own = made.ports.at(ids[index]);
     std::vector<peer_port> handles;
-    for (const auto peer : peers_of_port(exchange, index)) {
+    for (const auto peer : peers_of_port(all.traffic, index)) {
       const auto which = static_cast<std::uint32_t>(peer);
       handles.push_back(which == index ? peer_port{own} : others.at(which));
     }

@@ -57,7 +57,7 @@ namespace {
 std::vector<holder_actor> holders_of(const plan& plan, const crew& so_far) {
   std::vector<holder_actor> holders;
   for (const auto* store : plan.stores()) {
-    const auto& ports = so_far.ports[static_cast<std::size_t>(store - plan.exchanges.data())];
+    const auto& ports = so_far.ports[store->place];
     for (std::uint32_t i = 0; i < store->nature.servers; ++i) holders.emplace_back(ports.at(store->first_server + i));
   }
   return holders;
@@ -66,12 +66,10 @@ std::vector<holder_actor> holders_of(const plan& plan, const crew& so_far) {
 /// All servers, under their names in a checkpoint.
 std::vector<named_server> servers_of(const plan& plan, const crew& so_far) {
   std::vector<named_server> servers;
-  for (std::size_t place = 0; place < plan.exchanges.size(); ++place) {
-    const auto& exchange = plan.exchanges[place];
+  for (const auto& exchange : plan.exchanges)
     for (std::uint32_t i = 0; i < exchange.nature.servers; ++i)
-      servers.push_back({label_of_server(exchange.name, static_cast<std::uint32_t>(place), i).name,
-                         so_far.ports[place].at(exchange.first_server + i)});
-  }
+      servers.push_back({label_of_server(exchange.name, exchange.place, i).name,
+                         so_far.ports[exchange.place].at(exchange.first_server + i)});
   return servers;
 }
 
@@ -108,23 +106,16 @@ void spawn_direction(caf::actor_system& system, const plan& plan, const data::da
                                   .copy_timeout = plan.file.run.timeout},
                                  lanes.make(label_of(role::recorder)));
   into.members.push_back({label_of(role::recorder), caf::actor_cast<caf::actor>(into.recorder)});
-  const auto evaluator = spawn_evaluator(system,
-                                         {.model = plan.model,
-                                          .shape = plan.shape,
-                                          .loss = plan.loss,
-                                          .layout = plan.layout,
-                                          .samples = data.test,
-                                          .scale = plan.scale,
-                                          .how = evaluation_of(plan),
-                                          .seed = file.run.seed,
-                                          .threads = file.run.threads,
-                                          .computes = options.computes},
-                                         lanes.make(label_of(role::evaluator)));
+  evaluator_options evaluated{network_of(plan)};
+  evaluated.samples = data.test;
+  evaluated.how = evaluation_of(plan);
+  evaluated.computes = options.computes;
+  const auto evaluator = spawn_evaluator(system, std::move(evaluated), lanes.make(label_of(role::evaluator)));
   into.members.push_back({label_of(role::evaluator), caf::actor_cast<caf::actor>(evaluator)});
   std::size_t replicas = 0;
   for (std::uint32_t rank = 0; rank < plan.workers; ++rank) replicas += shows_replica(plan, rank) ? 1 : 0;
   into.coordinator = spawn_coordinator(system,
-                                       {.when = schedule_of(plan),
+                                       {.when = plan.when,
                                         .workers = plan.workers,
                                         .replicas = replicas,
                                         .replicas_agree = plan.replicas_agree(),
@@ -155,7 +146,7 @@ void spawn_direction(caf::actor_system& system, const plan& plan, const data::da
 norm_exchange norms_of(const plan& plan) {
   const auto* norms = plan.norms();
   if (!norms) return {};
-  return {.place = static_cast<std::uint32_t>(norms - plan.exchanges.data()),
+  return {.place = norms->place,
           .buckets = norms->buckets,
           .total = norms->layout.parameter_end,
           .passes = passes_of(plan)};
@@ -175,9 +166,8 @@ compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, cons
   made.norms = norms_of(plan);
   made.accelerator = device_of(plan, rank, options);
   if (const auto* memory = plan.memory_of(rank)) {
-    const auto place = static_cast<std::size_t>(memory - plan.exchanges.data());
-    made.memory = into.memories[place];
-    made.memory_order = into.lock_orders[place];
+    made.memory = into.memories[memory->place];
+    made.memory_order = into.lock_orders[memory->place];
     made.cores = memory->cores;
   }
   if (!made.accelerator) made.engines = options.engines;

@@ -14,13 +14,13 @@ namespace troupe {
 
 namespace {
 
-std::int64_t micro_batch_size(const plan& plan) {
+std::int64_t micro_batch_size(const planned_work& plan) {
   return plan.sampling.batch_size / plan.micro_batches;
 }
 
 }  // namespace
 
-rules::evaluation_options evaluation_of(const plan& plan) {
+rules::evaluation_options evaluation_of(const planned_work& plan) {
   const auto& given = plan.file.evaluate;
   return {.batch_size = given.batch_size,
           .shares = given.split == "workers" ? static_cast<std::int64_t>(plan.workers) : 1,
@@ -28,7 +28,7 @@ rules::evaluation_options evaluation_of(const plan& plan) {
           .top_k = given.top_k};
 }
 
-pass_count passes_of(const plan& plan) {
+pass_count passes_of(const planned_work& plan) {
   const auto micro = micro_batch_size(plan);
   const auto of_last = (data::last_batch_size(plan.sampling) + micro - 1) / micro;
   return {.of_step = static_cast<std::uint64_t>(plan.micro_batches),
@@ -36,7 +36,7 @@ pass_count passes_of(const plan& plan) {
           .steps_per_epoch = plan.steps_per_epoch};
 }
 
-void check_evaluation(const plan& so_far) {
+void check_evaluation(const planned_work& so_far) {
   const auto how = evaluation_of(so_far);
   const auto samples = so_far.facts.evaluated;
   if (samples == 0 || rules::evaluated_samples(samples, how) > 0) return;
@@ -49,7 +49,7 @@ void check_evaluation(const plan& so_far) {
              std::to_string(how.batch_size) + " exceeds " + whose + "; use at most " + std::to_string(share));
 }
 
-void check_each_worker(const plan& so_far) {
+void check_each_worker(const planned_wiring& so_far) {
   if (!so_far.file.evaluate.each_worker) return;
   const auto same = so_far.workers == 1              ? "there is only one"
                     : so_far.replicas_agree()        ? "all workers have the same parameters after each step"
@@ -61,7 +61,7 @@ void check_each_worker(const plan& so_far) {
                "; use false, or a wiring in which the workers' parameters differ");
 }
 
-void check_last_batch(const plan& so_far) {
+void check_last_batch(const planned_work& so_far) {
   const auto micro = micro_batch_size(so_far), last = data::last_batch_size(so_far.sampling);
   const auto synchronised = so_far.file.model.sync_batch_norm && so_far.workers > 1;
   if (so_far.sampling.drop_last || micro == 1 || last % micro != 1 || synchronised) return;
@@ -81,7 +81,7 @@ void check_last_batch(const plan& so_far) {
   }
 }
 
-void check_budget(const plan& so_far) {
+void check_budget(const planned_wiring& so_far) {
   if (!so_far.draws_from_queue() || so_far.workers == 1 || so_far.workers_are_independent()) return;
   refuse(so_far.file, "run.budget",
          "run.budget = \"total\" requires a wiring in which no worker waits for another, such as parameter_server "
@@ -90,7 +90,7 @@ void check_budget(const plan& so_far) {
          "\"worker\"");
 }
 
-std::string shares_text(const plan& plan) {
+std::string shares_text(const planned_work& plan) {
   const auto how = evaluation_of(plan);
   const auto share = rules::samples_per_share(plan.facts.evaluated, how);
   const auto left_out = how.drop_last ? share % how.batch_size : 0;

@@ -4,7 +4,7 @@
 
 #include "troupe/algorithms/rules/evaluate.hpp"
 #include "troupe/algorithms/rules/schedule.hpp"
-#include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/plan/stages.hpp"
 
 #include <cstdint>
 #include <string>
@@ -12,27 +12,27 @@
 namespace troupe {
 
 /// Returns how the validation set is evaluated.
-rules::evaluation_options evaluation_of(const plan& plan);
+rules::evaluation_options evaluation_of(const planned_work& plan);
 
 /// Returns the forward passes of a worker: one per micro-batch.
-pass_count passes_of(const plan& plan);
+pass_count passes_of(const planned_work& plan);
 
 /// Throws input_error if evaluate.drop_last would leave nothing to evaluate.
-void check_evaluation(const plan& so_far);
+void check_evaluation(const planned_work& so_far);
 
 /// Throws input_error if each worker's parameters are to be evaluated although they are the same.
-void check_each_worker(const plan& so_far);
+void check_each_worker(const planned_wiring& so_far);
 
 /// Throws input_error if the last (micro-)batch of an epoch has a single sample and the model cannot be trained on one
 /// sample, for example because of batch norm.
-void check_last_batch(const plan& so_far);
+void check_last_batch(const planned_work& so_far);
 
 /// Throws input_error if all workers share a budget of steps although some wait for others.
-void check_budget(const plan& so_far);
+void check_budget(const planned_wiring& so_far);
 
 /// Describes how the validation set is divided and what is omitted, starting with a comma. Returns an empty string if
 /// the whole set is evaluated at once.
-std::string shares_text(const plan& plan);
+std::string shares_text(const planned_work& plan);
 
 /// Returns how many threads of a process make batches ahead for so many workers: data.threads or, by default, one for
 /// each worker, but at most half of the cores, because the others are left to the workers.

@@ -1,6 +1,8 @@
 #include "troupe/runtime/plan/devices.hpp"
 
+#include "troupe/algorithms/exchange/shared/shared.hpp"
 #include "troupe/algorithms/support/assert.hpp"
+#include "troupe/runtime/plan/parts.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
@@ -13,7 +15,7 @@ namespace troupe {
 
 namespace {
 
-[[noreturn]] void refuse_device(const plan& plan, const std::string& reason) {
+[[noreturn]] void refuse_device(const planned_data& plan, const std::string& reason) {
   refuse(plan.file, "workers.device", "workers.device = " + topology::print_devices(plan.file.workers.device) + reason);
 }
 
@@ -24,7 +26,7 @@ std::string gpus_text(std::size_t count) {
   return std::to_string(count) + (count == 1 ? " GPU, " : " GPUs, ") + topology::listed(names, "and");
 }
 
-void require_gpus(const plan& plan, const device::census& machine) {
+void require_gpus(const planned_data& plan, const device::census& machine) {
   if (!machine.compiled)
     refuse_device(
         plan, " requires CUDA, but this build does not include it; use \"cpu\", or a build with the CMake preset cuda");
@@ -40,7 +42,7 @@ std::vector<c10::Device> every_gpu(const device::census& machine) {
 }
 
 /// Returns the devices that are assigned to the workers of a node in turn.
-std::vector<c10::Device> devices_in_turn(const plan& plan, const device::census& machine) {
+std::vector<c10::Device> devices_in_turn(const planned_data& plan, const device::census& machine) {
   std::vector<c10::Device> devices;
   for (const auto& word : plan.file.workers.device) {
     const auto sparse = plan.model && plan.model->step;
@@ -63,15 +65,16 @@ std::vector<c10::Device> devices_in_turn(const plan& plan, const device::census&
 
 }  // namespace
 
-std::vector<c10::Device> deal_devices(const plan& so_far, const device::census& machine) {
+std::vector<c10::Device> deal_devices(const planned_data& so_far, const std::vector<planned_node>& nodes,
+                                      const device::census& machine) {
   const auto in_turn = devices_in_turn(so_far, machine);
   std::vector<c10::Device> devices;
-  for (const auto& node : so_far.nodes)
+  for (const auto& node : nodes)
     for (std::uint32_t i = 0; i < node.workers; ++i) devices.push_back(in_turn[i % in_turn.size()]);
   return devices;
 }
 
-std::optional<std::pair<std::uint32_t, std::uint32_t>> sharing_a_gpu(const plan& plan,
+std::optional<std::pair<std::uint32_t, std::uint32_t>> sharing_a_gpu(const planned_work& plan,
                                                                      const std::vector<std::uint32_t>& ranks) {
   std::map<std::pair<std::uint32_t, c10::DeviceIndex>, std::uint32_t> taken;  // by node and GPU
   if (plan.devices.empty()) return std::nullopt;
@@ -82,6 +85,71 @@ std::optional<std::pair<std::uint32_t, std::uint32_t>> sharing_a_gpu(const plan&
     if (!fresh) return std::pair{found->second, rank};
   }
   return std::nullopt;
+}
+
+namespace {
+
+/// Throws input_error if the workers of an exchange cannot share a memory.
+void check_memory(const planned_wiring& so_far, const planned_exchange& exchange) {
+  const auto& file = so_far.file;
+  const auto ranks = exchange.ranks();
+  for (const auto& node : so_far.nodes)
+    if (!node.name.empty() && !topology::is_loopback(node.address))
+      refuse(file, "exchange." + exchange.name,
+             exchange.name + ": workers on different hosts cannot share memory, but node " + node.name + " is at " +
+                 topology::print_endpoint(node.address) +
+                 "; use loopback addresses, or another kind of exchange between hosts");
+  const auto& first = so_far.devices.at(ranks.front());
+  for (const auto rank : ranks) {
+    const auto& where = so_far.devices.at(rank);
+    if (where != first)
+      refuse(file, "exchange." + exchange.name,
+             exchange.name + ": workers " + std::to_string(ranks.front()) + " and " + std::to_string(rank) +
+                 " share memory, but compute on " + first.str() + " and " + where.str() + "; use one device for both");
+    if (where.is_cpu()) continue;
+    if (exchange.nature.writes != memory_writes::plain || local_steps_of(exchange.settings) > 1)
+      refuse(file, "exchange." + exchange.name,
+             exchange.name + ": lock, atomic and local_steps require memory on the host, but its workers compute on " +
+                 where.str() + "; use the cpu, or remove these keys");
+    if (so_far.exchanges.size() > 1)
+      refuse(file, "exchange." + exchange.name,
+             exchange.name + ": shared memory on a GPU cannot be combined with other exchanges yet; use the cpu");
+    if (so_far.nodes.size() > 1)
+      refuse(file, "exchange." + exchange.name,
+             exchange.name + ": processes cannot share GPU memory yet; use one node, or the cpu");
+  }
+}
+
+/// Returns why the devices of the plan cannot run an exchange in the GPUs' own library (NCCL), or nothing.
+std::optional<std::string> refusal_of_collective(const planned_wiring& plan, const planned_exchange& exchange,
+                                                 const device::census& machine) {
+  const std::string instead = "; use engine = \"troupe\"";
+  if (!machine.compiled) return "engine = \"nccl\" requires CUDA, but this build does not include it" + instead;
+  if (plan.nodes.size() > 1) return "engine = \"nccl\" does not support several [[node]]s yet" + instead;
+  if (exchange.has_groups()) return "engine = \"nccl\" does not support groups of workers" + instead;
+  const auto ranks = exchange.ranks();
+  for (const auto rank : ranks)
+    if (plan.devices.at(rank).is_cpu())
+      return "engine = \"nccl\" requires GPUs, but worker " + std::to_string(rank) + " computes on the cpu" + instead;
+  if (const auto both = sharing_a_gpu(plan, ranks))
+    return "engine = \"nccl\" requires one GPU per worker, but workers " + std::to_string(both->first) + " and " +
+           std::to_string(both->second) + " share " + plan.devices.at(both->first).str() + instead +
+           ", or give each worker its own GPU";
+  return std::nullopt;
+}
+
+}  // namespace
+
+void check_hosting(const planned_wiring& so_far, const planned_exchange& exchange, const device::census& machine) {
+  switch (exchange.nature.host) {
+    case hosting::ports:
+      return;
+    case hosting::shared_memory:
+      return check_memory(so_far, exchange);
+    case hosting::device_library:
+      if (const auto reason = refusal_of_collective(so_far, exchange, machine))
+        refuse(so_far.file, "exchange." + exchange.name + ".engine", exchange.name + ": " + *reason);
+  }
 }
 
 std::string devices_text(const std::vector<c10::Device>& devices) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "troupe/algorithms/device/device.hpp"
-#include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/plan/stages.hpp"
 
 #include <c10/core/Device.h>
 
@@ -12,13 +12,14 @@
 
 namespace troupe {
 
-/// Assigns the devices of workers.device to the workers of each node in turn. "auto" and "cuda" stand for the GPUs of
-/// `machine`; "auto" stands for the CPU if there are none. Throws input_error, naming the requested device, the
+/// Assigns the devices of workers.device to the workers of each of the `nodes` in turn. "auto" and "cuda" stand for the
+/// GPUs of `machine`; "auto" stands for the CPU if there are none. Throws input_error, naming the requested device, the
 /// available devices and a fix.
-std::vector<c10::Device> deal_devices(const plan& so_far, const device::census& machine);
+std::vector<c10::Device> deal_devices(const planned_data& so_far, const std::vector<planned_node>& nodes,
+                                      const device::census& machine);
 
 /// Returns the ranks of two workers of one process that share a GPU, or nothing.
-std::optional<std::pair<std::uint32_t, std::uint32_t>> sharing_a_gpu(const plan& plan,
+std::optional<std::pair<std::uint32_t, std::uint32_t>> sharing_a_gpu(const planned_work& plan,
                                                                      const std::vector<std::uint32_t>& ranks);
 
 /// Describes devices, such as "cpu", "cuda:0" or "cuda:0 (2 workers), cuda:1 (2 workers)".

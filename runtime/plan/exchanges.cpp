@@ -22,11 +22,12 @@ namespace troupe {
 namespace {
 
 /// Returns whether the loop applies the update before it reaches the operation `name`.
-bool comes_after_update(const plan& so_far, const std::string& name) {
-  for (const auto& word : so_far.file.workers.loop) {
+bool comes_after_update(const std::vector<std::string>& loop, const std::vector<planned_exchange>& before,
+                        const std::string& name) {
+  for (const auto& word : loop) {
     if (word == name) return false;
     const auto applies = [&](const auto& one) { return one.name == word && one.carries.makes_step(); };
-    if (word == "apply" || std::any_of(so_far.exchanges.begin(), so_far.exchanges.end(), applies)) return true;
+    if (word == "apply" || std::any_of(before.begin(), before.end(), applies)) return true;
   }
   return false;
 }
@@ -62,10 +63,9 @@ void keep_bytes(const planned_exchange& exchange, const models::flat_layout& pie
   made.settings[made.key] = made.candidates.front().value;
 }
 
-/// Sets planned_exchange::choices and assumed_links.
-void choose(const plan& so_far, planned_exchange& exchange, const std::vector<models::flat_layout>& pieces) {
-  exchange.choices.clear();
-  exchange.assumed_links.clear();
+/// Sets exchange_traffic::choices and assumed_links.
+void choose(const planned_wiring& so_far, const planned_exchange& exchange,
+            const std::vector<models::flat_layout>& pieces, exchange_traffic& made) {
   const auto& kind = *exchange.kind;
   if (!kind.choose) return;
   auto network = assume_network(so_far, exchange);
@@ -79,11 +79,11 @@ void choose(const plan& so_far, planned_exchange& exchange, const std::vector<mo
   in_one_process.chunk_elements = 0;
   in_one_process.costs = &unplaced.costs;
   for (const auto& piece : pieces) {
-    auto made = kind.choose(around, piece, exchange.settings_by_index);
-    if (several) keep_bytes(exchange, piece, kind.choose(in_one_process, piece, exchange.settings_by_index), made);
-    exchange.choices.push_back(std::move(made));
+    auto chosen = kind.choose(around, piece, exchange.settings_by_index);
+    if (several) keep_bytes(exchange, piece, kind.choose(in_one_process, piece, exchange.settings_by_index), chosen);
+    made.choices.push_back(std::move(chosen));
   }
-  if (!exchange.choices.front().candidates.empty()) exchange.assumed_links = std::move(network.links);
+  if (!made.choices.front().candidates.empty()) made.assumed_links = std::move(network.links);
 }
 
 /// Returns the traffic of one bucket, or of the whole tensor, by index.
@@ -95,11 +95,12 @@ std::vector<planned_edge> edges_by_index(const planned_exchange& exchange, const
 }
 
 /// Returns the traffic between workers and servers, by id.
-std::vector<planned_edge> edges_of(const planned_exchange& exchange, const std::vector<models::flat_layout>& pieces) {
+std::vector<planned_edge> edges_of(const planned_exchange& exchange, const std::vector<models::flat_layout>& pieces,
+                                   const std::vector<choice>& choices) {
   const auto ids = exchange.ids();
   std::map<std::pair<std::uint32_t, std::uint32_t>, planned_edge> sums;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
-    const auto& settings = exchange.choices.empty() ? exchange.settings_by_index : exchange.choices[i].settings;
+    const auto& settings = choices.empty() ? exchange.settings_by_index : choices[i].settings;
     for (const auto& edge : edges_by_index(exchange, pieces[i], settings)) {
       const auto from = ids.at(edge.from), to = ids.at(edge.to);
       auto& sum = sums.try_emplace({from, to}, planned_edge{from, to, 0, 0}).first->second;
@@ -113,7 +114,7 @@ std::vector<planned_edge> edges_of(const planned_exchange& exchange, const std::
   return edges;
 }
 
-/// Returns planned_exchange::peers for these edges between ids.
+/// Returns exchange_traffic::peers for these edges between ids.
 std::vector<std::vector<std::uint32_t>> peers_of(const std::vector<planned_edge>& edges,
                                                  const std::vector<std::uint32_t>& ids) {
   std::unordered_map<std::uint32_t, std::uint32_t> index_of;
@@ -133,7 +134,7 @@ std::vector<std::vector<std::uint32_t>> peers_of(const std::vector<planned_edge>
 
 /// Returns the buckets in which a gradient is sent, in the order in which backward computes gradients; empty if it is
 /// sent whole.
-std::vector<range> planned_buckets(const plan& so_far, const planned_exchange& exchange) {
+std::vector<range> planned_buckets(const planned_network& so_far, const planned_exchange& exchange) {
   if (!sends_buckets(exchange.settings)) return {};
   const auto net = models::make_network(*so_far.model, so_far.shape, so_far.file.run.seed);
   const auto& facts = so_far.facts;
@@ -164,39 +165,46 @@ std::vector<wrapper> wrappers_of(const planned_exchange& exchange) {
   return wrappers;
 }
 
+/// Returns the id of the first server of the exchange that follows these.
+std::uint32_t next_server(const planned_work& so_far, const std::vector<planned_exchange>& before) {
+  return before.empty() ? so_far.workers : before.back().first_server + before.back().nature.servers;
+}
+
 /// Name of the exchange of synchronised norms.
 constexpr const char* name_of_norms = "batch_norm";
 
 }  // namespace
 
-planned_exchange plan_exchange(const plan& so_far, std::size_t index) {
+planned_exchange plan_exchange(const planned_network& so_far, const std::vector<planned_exchange>& before,
+                               std::uint32_t place) {
   const auto& file = so_far.file;
-  const auto& given = file.exchanges[index];
+  const auto& given = file.exchanges[place];
   const auto* kind = find_exchange(given.kind);
   TROUPE_ASSERT(kind != nullptr, "the kind of an exchange is one that is registered");
-  topology::check_sends(file, index, refusal_in(file));
-  topology::check_exchange(file, index, refusal_in(file));
-  planned_exchange made{
-      .name = given.name, .kind = kind, .carries = *topology::carriage_of(given), .settings = given.options};
-  made.members = topology::members_of(file, index);
+  topology::check_sends(file, place, refusal_in(file));
+  topology::check_exchange(file, place, refusal_in(file));
+  planned_exchange made{.place = place, .name = given.name, .kind = kind, .carries = *topology::carriage_of(given)};
+  made.members = topology::members_of(file, place);
   const auto names = made.names();
   made.settings = settled(*kind, made.carries.sends, static_cast<std::uint32_t>(names.size()), given.options);
   made.settings_by_index = kind->by_index ? kind->by_index(names, made.settings) : made.settings;
   made.nature = nature_of(*kind, made.settings_by_index);
   if (made.nature.answers) made.carries.answers = *made.nature.answers;
   if (!made.nature.in_loop && names.size() == 1) made.nature.deterministic = true;  // no other worker writes it
-  made.first_server = so_far.workers + so_far.servers();
-  made.due = make_cadence(steps_between(given.every, so_far.steps_per_epoch), comes_after_update(so_far, given.name),
-                          made.nature.due_from_start);
+  made.first_server = next_server(so_far, before);
+  made.due = make_cadence(steps_between(given.every, so_far.steps_per_epoch),
+                          comes_after_update(file.workers.loop, before, given.name), made.nature.due_from_start);
   made.layout = mixes_buffers(made.settings) ? models::with_buffers(so_far.layout) : so_far.layout;
   made.buckets = planned_buckets(so_far, made);
   made.how = encoding_named(given.encoding);
   if (kind->make_common)
     made.common = kind->make_common(static_cast<std::uint32_t>(names.size()), made.settings_by_index);
+  if (const auto near = so_far.cores.find(given.name); near != so_far.cores.end()) made.cores = near->second;
+  made.wrappers = wrappers_of(made);
   return made;
 }
 
-planned_exchange plan_norms(const plan& so_far, const std::vector<std::int64_t>& channels) {
+planned_exchange plan_norms(const planned_wiring& so_far, const std::vector<std::int64_t>& channels) {
   const auto& file = so_far.file;
   const std::string key = "model.sync_batch_norm", given = key + " = true";
   if (!so_far.file.model.script.empty())
@@ -222,34 +230,40 @@ planned_exchange plan_norms(const plan& so_far, const std::vector<std::int64_t>&
                so_far.devices.at(both->first).str() +
                ", and LibTorch has only one backward thread per GPU in a process, so one worker would block it while "
                "waiting for the other; give each worker its own GPU, or remove the key");
-  planned_exchange made{.name = name_of_norms, .kind = &norm_statistics_kind(), .of_norms = true};
+  planned_exchange made{.place = static_cast<std::uint32_t>(so_far.exchanges.size()),
+                        .name = name_of_norms,
+                        .kind = &norm_statistics_kind(),
+                        .of_norms = true};
   made.settings = made.settings_by_index = {{"route", std::string{"auto"}}};
   for (std::uint32_t rank = 0; rank < so_far.workers; ++rank)
     made.members.push_back({.name = "w" + std::to_string(rank), .ranks = {rank}});
   made.nature = nature_of(*made.kind, made.settings);
-  made.first_server = so_far.workers + so_far.servers();
+  made.first_server = next_server(so_far, so_far.exchanges);
   auto [layout, buckets] = norm_buckets_of(channels);
   made.layout = std::move(layout);
   made.buckets = std::move(buckets);
+  made.wrappers = wrappers_of(made);
   return made;
 }
 
-void plan_traffic(plan& so_far) {
-  for (auto& exchange : so_far.exchanges) {
+std::vector<exchange_traffic> plan_traffic(const planned_wiring& so_far) {
+  std::vector<exchange_traffic> all;
+  for (const auto& exchange : so_far.exchanges) {
     const auto pieces = pieces_of(exchange);
-    choose(so_far, exchange, pieces);
-    exchange.wrappers = wrappers_of(exchange);
-    exchange.edges = edges_of(exchange, pieces);
-    exchange.peers = peers_of(exchange.edges, exchange.ids());
+    auto& made = all.emplace_back();
+    choose(so_far, exchange, pieces, made);
+    made.edges = edges_of(exchange, pieces, made.choices);
+    made.peers = peers_of(made.edges, exchange.ids());
     // Norms exchange statistics for each part of a full batch.
     const auto times = exchange.of_norms ? static_cast<std::uint64_t>(so_far.micro_batches) : 1;
-    for (auto& edge : exchange.edges) {
+    for (auto& edge : made.edges) {
       edge.messages *= times;
       edge.elements = edge.bytes / sizeof(float);
       edge.bytes = times * static_cast<std::uint64_t>(
                                codec_of(exchange.how).max_bytes(static_cast<std::int64_t>(edge.elements)));
     }
   }
+  return all;
 }
 
 }  // namespace troupe

@@ -18,7 +18,7 @@ using kind = planned_fault::kind;
 /// Resolves one fault, whose table has this path ("fault.0").
 class resolving {
  public:
-  resolving(const plan& plan, const topology::fault_settings& given, std::string path)
+  resolving(const planned_work& plan, const topology::fault_settings& given, std::string path)
       : plan_(plan), given_(given), path_(std::move(path)) {}
 
   planned_fault run() {
@@ -93,14 +93,14 @@ class resolving {
     refuse("", "requires a latency; expected for example latency = \"20ms\"");
   }
 
-  const plan& plan_;
+  const planned_work& plan_;
   const topology::fault_settings& given_;
   std::string path_;
 };
 
 }  // namespace
 
-std::vector<planned_fault> plan_faults(const plan& plan) {
+std::vector<planned_fault> plan_faults(const planned_work& plan) {
   const auto& all = plan.file.faults;
   if (!all.empty() && plan.nodes.size() < 2)
     refuse(plan.file, "fault.0",

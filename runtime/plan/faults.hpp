@@ -12,6 +12,7 @@
 namespace troupe {
 
 struct plan;
+struct planned_work;
 
 struct planned_fault {
   enum class kind : std::uint8_t { kill, freeze, partition, slow };
@@ -25,7 +26,7 @@ struct planned_fault {
 
 /// Resolves the faults of the topology file. Throws input_error if one names a node that the plan does not have, never
 /// happens, or has a key that its kind does not use.
-std::vector<planned_fault> plan_faults(const plan& plan);
+std::vector<planned_fault> plan_faults(const planned_work& plan);
 
 /// Throws input_error if the plan has faults: only a simulation injects them.
 void check_no_faults(const plan& plan);

@@ -2,7 +2,7 @@
 
 namespace troupe {
 
-link_paths::link_paths(const plan& plan, bool real) : workers_(plan.workers) {
+link_paths::link_paths(const planned_wiring& plan, bool real) : workers_(plan.workers) {
   for (const auto& link : plan.links)
     if (real || !link.given.real) links_.push_back(link);
   for (std::uint32_t id = 0; id < plan.workers + plan.servers(); ++id) node_of_.push_back(plan.node_of(id));

@@ -1,7 +1,7 @@
 // Which links of the topology file apply to messages between two workers or servers, and whose interfaces they use.
 #pragma once
 
-#include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/plan/stages.hpp"
 
 #include <chrono>
 #include <compare>
@@ -38,7 +38,7 @@ struct link_path {
 class link_paths {
  public:
   /// Without `real`, only links that are emulated in a run.
-  explicit link_paths(const plan& plan, bool real = true);
+  explicit link_paths(const planned_wiring& plan, bool real = true);
 
   /// Returns whether there is any link.
   bool empty() const { return links_.empty(); }

@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-struct plan;
+struct planned_wiring;
 
 /// What the name of an end stands for: a worker or server, the node of several, or all.
 struct link_end {
@@ -23,9 +23,9 @@ struct planned_link {
   std::vector<link_end> ends;  ///< One for `at`, two for `between`.
 };
 
-/// Resolves the links of the topology file. Throws input_error if one names a worker, server or node that the plan does
-/// not have, or if an exchange cannot be emulated.
-std::vector<planned_link> plan_links(const plan& plan);
+/// Resolves the links of the topology file, once the exchanges are planned. Throws input_error if one names a worker,
+/// server or node that the plan does not have, or if an exchange cannot be emulated.
+std::vector<planned_link> plan_links(const planned_wiring& plan);
 
 /// Returns whether `troupe run` emulates any of them.
 bool has_emulated(const std::vector<planned_link>& links);

@@ -21,14 +21,14 @@ std::string bytes_text(double bytes) {
 }
 
 /// Returns the keys of the file that set the size of the model.
-std::vector<std::string> size_keys(const plan& so_far) {
+std::vector<std::string> size_keys(const planned_data& so_far) {
   std::vector<std::string> keys;
   for (const auto& name : so_far.model->reads)
     if (so_far.file.given.has("model." + name)) keys.push_back("model." + name);
   return keys;
 }
 
-void check_model(const plan& so_far, double available) {
+void check_model(const planned_data& so_far, double available) {
   if (so_far.model->fits == nullptr) return;  // its file has its size
   double elements = 0;
   try {
@@ -48,7 +48,7 @@ void check_model(const plan& so_far, double available) {
              " of memory are available on this machine; " + reduce);
 }
 
-void check_batch(const plan& so_far, const std::string& key, std::int64_t samples, double available) {
+void check_batch(const planned_data& so_far, const std::string& key, std::int64_t samples, double available) {
   if (so_far.facts.kind == models::sample_kind::sparse) return;  // only nonzeros are stored
   double bytes = so_far.facts.kind == models::sample_kind::characters ? sizeof(std::int64_t) : sizeof(float);
   for (const auto size : so_far.shape.input) bytes *= static_cast<double>(size);
@@ -63,7 +63,7 @@ void check_batch(const plan& so_far, const std::string& key, std::int64_t sample
 
 }  // namespace
 
-void check_memory(const plan& so_far) {
+void check_memory(const planned_work& so_far) {
   const auto available = static_cast<double>(data::available_memory());
   const auto& file = so_far.file;
   check_model(so_far, available);
@@ -76,7 +76,7 @@ void check_memory(const plan& so_far) {
               so_far.facts.evaluated > 0 ? std::min(at_once, so_far.facts.evaluated) : at_once, available);
 }
 
-void check_workers(const plan& plan, const std::vector<std::uint32_t>& nodes) {
+void check_workers(const planned_wiring& plan, const std::vector<std::uint32_t>& nodes) {
   constexpr std::uint32_t most = 4096;
   const auto key_of = [&](std::uint32_t node) {
     return plan.nodes.size() == 1 ? std::string("workers.count") : "node." + plan.nodes[node].name + ".workers";

@@ -10,11 +10,11 @@ namespace troupe {
 
 /// Throws input_error if the weights and the gradient of one worker, one of its batches, or a batch of an evaluation
 /// need more memory than there is. Uses the model, its shape, the sampling and the facts of the plan.
-void check_memory(const plan& so_far);
+void check_memory(const planned_work& so_far);
 
 /// Throws input_error if one of these nodes has more workers than a process can run, each with a thread, or if the
 /// parameters and gradients of all of them that compute on the CPU need more of this machine's memory than is
 /// available. `nodes` are numbers in the plan, at least one.
-void check_workers(const plan& plan, const std::vector<std::uint32_t>& nodes);
+void check_workers(const planned_wiring& plan, const std::vector<std::uint32_t>& nodes);
 
 }  // namespace troupe

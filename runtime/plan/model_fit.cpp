@@ -20,10 +20,9 @@ namespace troupe {
 namespace {
 
 /// Returns the shape that forward() must return for `count` samples under the loss.
-std::vector<std::int64_t> output_sizes(const plan& so_far, std::int64_t count) {
+std::vector<std::int64_t> output_sizes(const planned_data& so_far, models::loss_kind loss, std::int64_t count) {
   auto sizes = models::made_up_targets(so_far.facts.sequences, so_far.shape, count).sizes().vec();
-  if (so_far.loss == models::loss_kind::cross_entropy || so_far.loss == models::loss_kind::nll)
-    sizes.push_back(so_far.shape.classes);
+  if (loss == models::loss_kind::cross_entropy || loss == models::loss_kind::nll) sizes.push_back(so_far.shape.classes);
   return sizes;
 }
 
@@ -34,7 +33,7 @@ std::string does_not_fit(const topology::topology& file) {
 
 /// Returns the models that take the samples, and the samples that the model takes, as the end of a message: "; use …".
 /// Empty for a model whose file decides what it takes.
-std::string other_choices(const plan& so_far) {
+std::string other_choices(const planned_data& so_far) {
   if (so_far.model->fits == nullptr) return {};
   constexpr std::size_t most = 3;
   std::vector<std::string> names;
@@ -120,7 +119,7 @@ data::normalisation scale_of(const topology::topology& file, const data::dataset
   return of_preset.mean.empty() ? kind.published : of_preset;
 }
 
-void check_top_k(const plan& so_far) {
+void check_top_k(const planned_network& so_far) {
   const auto& k = so_far.file.evaluate.top_k;
   const auto scores = so_far.loss == models::loss_kind::cross_entropy || so_far.loss == models::loss_kind::nll;
   if (!k || (scores && *k < so_far.shape.classes)) return;
@@ -132,7 +131,7 @@ void check_top_k(const plan& so_far) {
              (scores ? ", or remove the key" : "; remove the key"));
 }
 
-void check_augmentation(const plan& so_far) {
+void check_augmentation(const planned_data& so_far) {
   const auto& how = so_far.augment;
   if (!how.any()) return;
   const auto& file = so_far.file;
@@ -148,7 +147,7 @@ void check_augmentation(const plan& so_far) {
                so_far.data->name + " have " + std::to_string(channels) + "; remove these keys");
 }
 
-std::unique_ptr<models::network> network_of(const plan& so_far) try {
+std::unique_ptr<models::network> network_of(const planned_data& so_far) try {
   return models::make_network(*so_far.model, so_far.shape, so_far.file.run.seed);
 } catch (const models::script_error& reason) {
   throw input_error(reason.what());
@@ -165,7 +164,7 @@ std::unique_ptr<models::network> network_of(const plan& so_far) try {
 }
 
 /// Tries a forward and a backward pass in bfloat16, which some operators lack on some processors.
-void try_out_bfloat16(const plan& so_far, models::network& net, std::int64_t samples) {
+void try_out_bfloat16(const planned_work& so_far, models::network& net, std::int64_t samples) {
   const auto& file = so_far.file;
   const auto trains_here =
       std::any_of(so_far.devices.begin(), so_far.devices.end(), [](const auto& device) { return device.is_cpu(); });
@@ -186,7 +185,7 @@ void try_out_bfloat16(const plan& so_far, models::network& net, std::int64_t sam
   }
 }
 
-std::vector<std::string> try_out(const plan& so_far, models::network& net) {
+std::vector<std::string> try_out(const planned_work& so_far, models::loss_kind loss, models::network& net) {
   const auto& file = so_far.file;
   const auto about = does_not_fit(file);
   constexpr std::int64_t samples = 2;  // one might hide which dimension counts them
@@ -204,19 +203,18 @@ std::vector<std::string> try_out(const plan& so_far, models::network& net) {
   } catch (const std::exception& reason) {
     refuse(file, "model.name", about + models::reason_of(reason) + other_choices(so_far));
   }
-  const auto expected = output_sizes(so_far, samples);
+  const auto expected = output_sizes(so_far, loss, samples);
   if (output.sizes() == at::IntArrayRef{expected} && output.is_floating_point()) {
     try_out_bfloat16(so_far, net, samples);
-    return warnings_of_output(output, so_far.loss);
+    return warnings_of_output(output, loss);
   }
   refuse(file, "model.name",
          about + "for " + std::to_string(samples) + " samples of " + sizes_text(so_far.shape.input) + " it returns " +
              (output.is_floating_point() ? "" : "integers, ") + "[" + sizes_text(output.sizes()) + "], but the loss " +
-             models::name_of(so_far.loss) + " requires [" + sizes_text(expected) +
-             "]; change its last layer, or model.loss");
+             models::name_of(loss) + " requires [" + sizes_text(expected) + "]; change its last layer, or model.loss");
 }
 
-std::string note_on_missing_gradients(const plan& so_far, models::network& net) {
+std::string note_on_missing_gradients(const planned_network& so_far, models::network& net) {
   const auto& facts = so_far.facts;
   std::vector<std::size_t> missing;
   const activity trying{so_far.file.model.script.string() + ": a training step on 2 samples", so_far.file.run.timeout,

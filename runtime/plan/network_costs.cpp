@@ -28,7 +28,7 @@ double seconds(std::chrono::microseconds time) {
 /// Makes the ways between members, and remembers what it assumed.
 class ways_between_members {
  public:
-  ways_between_members(const plan& plan, std::vector<std::uint32_t> ids, bool placed)
+  ways_between_members(const planned_wiring& plan, std::vector<std::uint32_t> ids, bool placed)
       : links_(plan), ids_(std::move(ids)), placed_(placed) {
     std::map<std::string, std::uint32_t> hosts;
     for (const auto id : ids_) node_of_.push_back(plan.node_of(id));
@@ -109,7 +109,7 @@ std::string text_of(nearness near) {
 
 }  // namespace
 
-std::int64_t chunk_elements_of(const plan& plan) {
+std::int64_t chunk_elements_of(const planned_wiring& plan) {
   if (plan.nodes.size() < 2) return 0;
   auto elements = most_elements_of_a_chunk;
   for (const auto& [given, ends] : plan.links) {
@@ -120,7 +120,7 @@ std::int64_t chunk_elements_of(const plan& plan) {
   return std::max(elements, least_elements_of_a_chunk);
 }
 
-assumed_network assume_network(const plan& plan, const planned_exchange& exchange, bool placed) {
+assumed_network assume_network(const planned_wiring& plan, const planned_exchange& exchange, bool placed) {
   std::vector<std::uint32_t> ids;
   for (const auto& member : exchange.members) ids.push_back(member.ranks.front());
   const auto members = static_cast<std::uint32_t>(ids.size());

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "troupe/algorithms/rules/message_costs.hpp"
-#include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/plan/stages.hpp"
 
 #include <string>
 #include <vector>
@@ -24,10 +24,10 @@ struct assumed_network {
 
 /// Returns what is assumed of the network between the members of an exchange; a group counts as its first worker.
 /// Unless they are `placed`, all of them are in one process, apart from what links say.
-assumed_network assume_network(const plan& plan, const planned_exchange& exchange, bool placed = true);
+assumed_network assume_network(const planned_wiring& plan, const planned_exchange& exchange, bool placed = true);
 
 /// Returns the elements of the chunks into which tensors are cut, so that hops and folds overlap; 0 in one process,
 /// where they are not cut.
-std::int64_t chunk_elements_of(const plan& plan);
+std::int64_t chunk_elements_of(const planned_wiring& plan);
 
 }  // namespace troupe

@@ -1,9 +1,10 @@
-// The parts of make_plan(): what is derived from the model and its data, and from each exchange.
+// The parts of make_plan(). Each takes the stage that it needs: see stages.hpp.
 #pragma once
 
 #include "troupe/algorithms/device/device.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
+#include "troupe/runtime/plan/stages.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -32,8 +33,8 @@ constexpr std::uint64_t most_steps = std::uint64_t{1} << 53;
 /// Returns an interval in steps.
 std::uint64_t steps_between(const topology::interval& every, std::uint64_t steps_per_epoch);
 
-/// Makes the network of the plan so far. Throws input_error if it does not take such samples.
-std::unique_ptr<models::network> network_of(const plan& so_far);
+/// Makes the network. Throws input_error if it does not take such samples.
+std::unique_ptr<models::network> network_of(const planned_data& so_far);
 
 /// Returns the loss in effect. Throws input_error if it does not fit the output of the network or the targets, which
 /// are numbers if there are no `classes`.
@@ -47,18 +48,18 @@ data::normalisation scale_of(const topology::topology& file, const data::dataset
                              const models::network_shape& shape, bool images);
 
 /// Throws input_error if top-k accuracy would count every sample as correct.
-void check_top_k(const plan& so_far);
+void check_top_k(const planned_network& so_far);
 
 /// Throws input_error if the samples cannot be augmented as requested.
-void check_augmentation(const plan& so_far);
+void check_augmentation(const planned_data& so_far);
 
 /// Runs a model on generated samples like those of the run, before anything starts. Returns warnings about its output.
 /// Throws input_error if the model does not take the samples, or if the loss cannot use its output.
-std::vector<std::string> try_out(const plan& so_far, models::network& net);
+std::vector<std::string> try_out(const planned_work& so_far, models::loss_kind loss, models::network& net);
 
 /// Runs a training step of a model on generated samples. Returns a note on the parameters that get no gradient, which
 /// the optimizer skips; empty if there are none. Uses up `net`. Throws input_error if the step fails.
-std::string note_on_missing_gradients(const plan& so_far, models::network& net);
+std::string note_on_missing_gradients(const planned_network& so_far, models::network& net);
 
 /// Returns the ranges of the parameter tensors.
 std::vector<range> tensors_of(const models::flat_layout& layout);
@@ -67,8 +68,19 @@ std::vector<range> tensors_of(const models::flat_layout& layout);
 std::string note_on_draws(const std::vector<std::string>& operators);
 
 /// Throws input_error if the workers of an exchange, on their nodes and on the devices of `machine`, cannot share a
-/// memory or use the GPUs' own library, as the exchange requires. Requires that the plan's exchanges are planned.
-void check_hosting(const plan& so_far, const planned_exchange& exchange, const device::census& machine);
+/// memory or use the GPUs' own library, as the exchange requires.
+void check_hosting(const planned_wiring& so_far, const planned_exchange& exchange, const device::census& machine);
+
+/// Derives exchange `place` of the file. `before` are the exchanges before it. Throws input_error.
+planned_exchange plan_exchange(const planned_network& so_far, const std::vector<planned_exchange>& before,
+                               std::uint32_t place);
+
+/// Derives the exchange "batch_norm", which combines the statistics of batch norms with these numbers of channels and
+/// follows all other exchanges. Throws input_error if the workers do not run their layers in lockstep.
+planned_exchange plan_norms(const planned_wiring& so_far, const std::vector<std::int64_t>& channels);
+
+/// Chooses for each exchange what depends on the network (exchange_traffic::choices), and derives its traffic.
+std::vector<exchange_traffic> plan_traffic(const planned_wiring& so_far);
 
 /// Returns warnings about what is legal but probably not intended, one line each: what the plan does, and how to change
 /// it.

@@ -22,7 +22,9 @@ std::int64_t micro_batches_of(const topology::topology& file) {
   return batch / file.data.micro_batch_size.value_or(batch);
 }
 
-data::sampling sampling_of(const topology::topology& file, std::int64_t samples) {
+data::sampling sampling_of(const planned_data& so_far) {
+  const auto& file = so_far.file;
+  const auto samples = so_far.facts.samples;
   const auto workers = file.workers.count;
   topology::check_global_batch(file, refusal_in(file));
   const auto batch = topology::worker_batch_size(file);
@@ -35,7 +37,9 @@ data::sampling sampling_of(const topology::topology& file, std::int64_t samples)
                                 .shuffle = file.data.shuffle,
                                 .seed = file.run.seed,
                                 .drop_last = file.data.drop_last,
-                                .pad = file.data.remainder == "pad"};
+                                .pad = file.data.remainder == "pad",
+                                .shards = so_far.facts.shards,
+                                .queue = file.run.budget == "total"};
   const auto share = data::share_of(sampling);
   if (share == 0)
     refuse(file, "workers.count",
@@ -80,7 +84,7 @@ std::vector<planned_node> nodes_of(const topology::topology& file) {
   return nodes;
 }
 
-std::vector<planned_actor> actors_of(const plan& so_far) {
+std::vector<planned_actor> actors_of(const planned_wiring& so_far) {
   std::vector<planned_actor> actors;
   for (std::uint32_t rank = 0; rank < so_far.workers; ++rank)
     actors.push_back({label_of_worker(rank), so_far.node_of(rank)});
@@ -113,72 +117,106 @@ std::uint64_t steps_between(const topology::interval& every, std::uint64_t steps
   return every.count > most_steps / unit ? most_steps : every.count * unit;
 }
 
-plan make_plan(const topology::topology& given, const data_facts& facts, const device::census& machine,
+namespace {
+
+planned_data plan_data(const topology::topology& given, const data_facts& facts, const std::vector<numa_node>& memory) {
+  auto expanded = expand_replicas(given, memory);
+  planned_data made{.file = std::move(expanded.file),
+                    .cores = std::move(expanded.cores),
+                    .notes = std::move(expanded.notes),
+                    .facts = facts};
+  const auto& file = made.file;
+  made.data = data::find_dataset(file.data.name);
+  made.model = models::find_network(file.model.name);
+  made.shape = shape_of(file.model, made.data->sample_shape.empty() ? facts.sample_shape : made.data->sample_shape,
+                        made.data->classes > 0 ? made.data->classes : facts.classes());
+  made.scale = scale_of(file, *made.data, made.shape, made.images());
+  made.augment = augmentation_of(file);
+  check_augmentation(made);
+  return made;
+}
+
+planned_work plan_work(planned_data so_far, const device::census& machine) {
+  planned_work made{std::move(so_far)};
+  const auto& file = made.file;
+  made.sampling = sampling_of(made);
+  made.workers = static_cast<std::uint32_t>(file.workers.count);
+  made.nodes = nodes_of(file);
+  made.devices = deal_devices(made, made.nodes, machine);
+  made.micro_batches = micro_batches_of(file);
+  made.steps_per_epoch = static_cast<std::uint64_t>(data::steps_per_epoch(made.sampling));
+  made.steps = steps_of(file, made.steps_per_epoch);
+  return made;
+}
+
+planned_network plan_network(planned_work so_far, models::network& net) {
+  planned_network made{std::move(so_far)};
+  made.loss = loss_of(made.file, net, made.shape.classes);
+  check_accuracy(made.file, made.loss);
+  check_top_k(made);
+  check_evaluation(made);
+  check_last_batch(made);
+  made.layout = models::layout_of(net);
+  made.tied = models::tied_names_of(net);
+  made.constants = models::constants_of(net);
+  made.draws_elsewhere = net.draws_elsewhere();
+  if (!made.draws_elsewhere.empty()) made.notes.push_back(note_on_draws(made.draws_elsewhere));
+  if (net.takes_any_loss() || made.data->sample_shape.empty()) made.warnings = try_out(made, made.loss, net);
+  return made;
+}
+
+planned_wiring plan_wiring(planned_network so_far, const device::census& machine,
+                           const std::vector<std::int64_t>& norm_channels) {
+  planned_wiring made{std::move(so_far)};
+  auto& file = made.file;
+  for (std::uint32_t place = 0; place < file.exchanges.size(); ++place) {
+    made.exchanges.push_back(plan_exchange(made, made.exchanges, place));
+    file.exchanges[place].options = made.exchanges[place].settings;
+  }
+  for (const auto& exchange : made.exchanges) check_hosting(made, exchange, machine);
+  check_budget(made);
+  check_each_worker(made);
+  if (file.model.sync_batch_norm) made.exchanges.push_back(plan_norms(made, norm_channels));
+  made.links = plan_links(made);
+  return made;
+}
+
+schedule schedule_of(const planned_wiring& so_far) {
+  const auto& file = so_far.file;
+  schedule made{.steps = so_far.steps, .steps_per_epoch = so_far.steps_per_epoch};
+  made.evaluate_every = steps_between(file.evaluate.every, so_far.steps_per_epoch);
+  if (file.checkpoint.every) made.checkpoint_every = steps_between(*file.checkpoint.every, so_far.steps_per_epoch);
+  if (so_far.workers > 1 && so_far.replicas_agree())
+    made.verify_every = static_cast<std::uint64_t>(file.run.verify_every);
+  return made;
+}
+
+planned_training plan_training(planned_wiring so_far, models::network& net) {
+  planned_training made{std::move(so_far)};
+  made.optimizer = optimizer_of(made);
+  made.when = schedule_of(made);
+  // The code of a script is unknown. An L2 penalty is a function of all parameters and gives each of them a gradient.
+  if (!net.takes_any_loss() || made.optimizer.l2_penalty != 0) return made;
+  made.optimizer.tensors = tensors_of(made.layout);
+  if (auto note = note_on_missing_gradients(made, net); !note.empty()) made.notes.push_back(std::move(note));
+  return made;
+}
+
+}  // namespace
+
+plan make_plan(const topology::topology& file, const data_facts& facts, const device::census& machine,
                const std::vector<numa_node>& memory) {
-  topology::check_values(given, refusal_in(given));
-  const auto expanded = expand_replicas(given, memory);
-  const auto& file = expanded.file;
-  plan plan;
-  plan.file = file;
-  plan.notes = expanded.notes;
-  plan.model = models::find_network(file.model.name);
-  plan.data = data::find_dataset(file.data.name);
-  plan.facts = facts;
-  plan.shape = shape_of(file.model, plan.data->sample_shape.empty() ? facts.sample_shape : plan.data->sample_shape,
-                        plan.data->classes > 0 ? plan.data->classes : facts.classes());
-  plan.scale = scale_of(file, *plan.data, plan.shape, plan.images());
-  plan.augment = augmentation_of(file);
-  check_augmentation(plan);
-  plan.sampling = sampling_of(file, facts.samples);
-  plan.sampling.shards = facts.shards;
-  plan.sampling.queue = file.run.budget == "total";
-  plan.workers = static_cast<std::uint32_t>(file.workers.count);
-  plan.nodes = nodes_of(file);
-  plan.devices = deal_devices(plan, machine);
-  plan.micro_batches = micro_batches_of(file);
-  plan.steps_per_epoch = static_cast<std::uint64_t>(data::steps_per_epoch(plan.sampling));
-  plan.steps = steps_of(file, plan.steps_per_epoch);
-  plan.evaluate_every = steps_between(file.evaluate.every, plan.steps_per_epoch);
-  if (file.checkpoint.every) plan.checkpoint_every = steps_between(*file.checkpoint.every, plan.steps_per_epoch);
-  check_memory(plan);
-  const auto net = network_of(plan);
-  plan.loss = loss_of(file, *net, plan.shape.classes);
-  check_accuracy(file, plan.loss);
-  check_top_k(plan);
-  check_evaluation(plan);
-  check_last_batch(plan);
-  plan.layout = models::layout_of(*net);
-  plan.tied = models::tied_names_of(*net);
-  plan.constants = models::constants_of(*net);
-  plan.draws_elsewhere = net->draws_elsewhere();
-  if (!plan.draws_elsewhere.empty()) plan.notes.push_back(note_on_draws(plan.draws_elsewhere));
-  if (net->takes_any_loss() || plan.data->sample_shape.empty()) plan.warnings = try_out(plan, *net);
-  const auto may_leave_out_parameters = net->takes_any_loss();  // its code is unknown
-  for (std::size_t i = 0; i < file.exchanges.size(); ++i) {
-    plan.exchanges.push_back(plan_exchange(plan, i));
-    plan.file.exchanges[i].options = plan.exchanges[i].settings;
-  }
-  plan.optimizer = optimizer_of(plan);
-  // An L2 penalty is a function of all parameters and gives each of them a gradient.
-  if (may_leave_out_parameters && plan.optimizer.l2_penalty == 0) {
-    plan.optimizer.tensors = tensors_of(plan.layout);
-    if (auto note = note_on_missing_gradients(plan, *net); !note.empty()) plan.notes.push_back(std::move(note));
-  }
-  for (auto& exchange : plan.exchanges) {
-    check_hosting(plan, exchange, machine);
-    if (const auto near = expanded.cores.find(exchange.name); near != expanded.cores.end())
-      exchange.cores = near->second;
-  }
-  check_budget(plan);
-  check_each_worker(plan);
-  if (file.model.sync_batch_norm) plan.exchanges.push_back(plan_norms(plan, net->norm_channels()));
-  if (plan.workers > 1 && plan.replicas_agree()) plan.verify_every = static_cast<std::uint64_t>(file.run.verify_every);
-  plan.links = plan_links(plan);
-  plan_traffic(plan);
-  plan.faults = plan_faults(plan);
-  plan.actors = actors_of(plan);
-  for (const auto& each : warnings_of(plan)) plan.warnings.push_back(each);
-  return plan;
+  topology::check_values(file, refusal_in(file));
+  auto work = plan_work(plan_data(file, facts, memory), machine);
+  check_memory(work);
+  const auto net = network_of(work);
+  auto wiring = plan_wiring(plan_network(std::move(work), *net), machine, net->norm_channels());
+  plan made{plan_training(std::move(wiring), *net)};
+  made.traffic = plan_traffic(made);
+  made.faults = plan_faults(made);
+  made.actors = actors_of(made);
+  for (const auto& warning : warnings_of(made)) made.warnings.push_back(warning);
+  return made;
 }
 
 }  // namespace troupe

@@ -26,7 +26,8 @@ template <class Member>
 double sum_over_edges(const plan& plan, Member member) {
   double sum = 0;
   for (const auto& exchange : plan.exchanges)
-    for (const auto& edge : exchange.edges) sum += uses_per_step(exchange, edge) * static_cast<double>(edge.*member);
+    for (const auto& edge : plan.traffic_of(exchange).edges)
+      sum += uses_per_step(exchange, edge) * static_cast<double>(edge.*member);
   return sum;
 }
 
@@ -66,14 +67,6 @@ worker_groups planned_exchange::groups() const {
   return result;
 }
 
-std::uint64_t planned_exchange::bytes_held(std::uint32_t server) const {
-  if (!nature.in_loop) return static_cast<std::uint64_t>(layout.total) * sizeof(float);
-  std::uint64_t most = 0;
-  for (const auto& edge : edges)
-    if (edge.from == first_server + server) most = std::max(most, edge.elements);
-  return most * sizeof(float);
-}
-
 const rules::mixing_schedule* planned_exchange::mixing() const {
   return common ? common->mixing() : nullptr;
 }
@@ -86,13 +79,13 @@ double plan::messages_per_step() const {
   return sum_over_edges(*this, &planned_edge::messages);
 }
 
-std::uint32_t plan::servers() const {
+std::uint32_t planned_wiring::servers() const {
   std::uint32_t sum = 0;
   for (const auto& exchange : exchanges) sum += exchange.nature.servers;
   return sum;
 }
 
-std::vector<const planned_exchange*> plan::stores() const {
+std::vector<const planned_exchange*> planned_wiring::stores() const {
   std::vector<const planned_exchange*> memories;
   for (const auto& one : exchanges)
     if (!one.nature.in_loop) memories.push_back(&one);
@@ -103,7 +96,7 @@ std::vector<const planned_exchange*> plan::stores() const {
   return {&*found};
 }
 
-const planned_exchange* plan::memory_of(std::uint32_t rank) const {
+const planned_exchange* planned_wiring::memory_of(std::uint32_t rank) const {
   const auto found = std::find_if(exchanges.begin(), exchanges.end(), [&](const auto& one) {
     if (one.nature.in_loop) return false;
     const auto ranks = one.ranks();
@@ -112,12 +105,12 @@ const planned_exchange* plan::memory_of(std::uint32_t rank) const {
   return found == exchanges.end() ? nullptr : &*found;
 }
 
-const planned_exchange* plan::norms() const {
+const planned_exchange* planned_wiring::norms() const {
   const auto found = std::find_if(exchanges.begin(), exchanges.end(), [](const auto& one) { return one.of_norms; });
   return found == exchanges.end() ? nullptr : &*found;
 }
 
-bool plan::replicas_agree() const {
+bool planned_wiring::replicas_agree() const {
   // A step on a GPU rounds differently from one on the CPU.
   const auto alike = [&](const auto& device) { return device.type() == devices.front().type(); };
   if (!std::all_of(devices.begin(), devices.end(), alike)) return false;
@@ -127,48 +120,56 @@ bool plan::replicas_agree() const {
   });
 }
 
-bool plan::buffers_agree() const {
+bool planned_wiring::buffers_agree() const {
   return layout.total == layout.parameter_end || norms() != nullptr || memory_of(0) != nullptr;
 }
 
-bool plan::deterministic() const {
+bool planned_wiring::deterministic() const {
   return std::all_of(exchanges.begin(), exchanges.end(), [](const auto& one) { return one.nature.deterministic; });
 }
 
-bool plan::promises_bits() const {
+bool planned_wiring::promises_bits() const {
   return deterministic() && draws_elsewhere.empty() && !file.run.max_seconds &&
          std::none_of(exchanges.begin(), exchanges.end(),
                       [](const auto& one) { return !one.nature.sums_by.empty(); }) &&
          std::all_of(devices.begin(), devices.end(), [](const auto& one) { return one.is_cpu(); });
 }
 
-bool plan::workers_are_independent() const {
+bool planned_wiring::workers_are_independent() const {
   return !stores().empty() && std::all_of(exchanges.begin(), exchanges.end(), [](const auto& one) {
     return !one.nature.waits_for_others && one.nature.servers > 0 && !one.has_groups();
   });
 }
 
-bool plan::keeps_copies(std::uint32_t node) const {
-  return node == 1 && node < nodes.size() && checkpoint_every > 0 && file.checkpoint.copies > 1;
+bool planned_training::keeps_copies(std::uint32_t node) const {
+  return node == 1 && node < nodes.size() && when.checkpoint_every > 0 && file.checkpoint.copies > 1;
 }
 
-std::uint32_t plan::node_of(std::uint32_t id) const {
+std::uint32_t planned_work::node_of(std::uint32_t id) const {
   if (id >= workers) return 0;  // servers are on the node of the coordinator
   const auto after = std::upper_bound(nodes.begin(), nodes.end(), id,
                                       [](std::uint32_t r, const planned_node& node) { return r < node.first_rank; });
   return static_cast<std::uint32_t>(after - nodes.begin()) - 1;
 }
 
-traffic plan::between_nodes() const {
-  traffic sum;
+traffic_sum plan::between_nodes() const {
+  traffic_sum sum;
   for (const auto& exchange : exchanges)
-    for (const auto& edge : exchange.edges) {
+    for (const auto& edge : traffic_of(exchange).edges) {
       if (!crosses(edge) || edge.messages == 0) continue;
       ++sum.edges;
       sum.messages += uses_per_step(exchange, edge) * static_cast<double>(edge.messages);
       sum.bytes += uses_per_step(exchange, edge) * static_cast<double>(edge.bytes);
     }
   return sum;
+}
+
+std::uint64_t plan::bytes_held(const planned_exchange& exchange, std::uint32_t server) const {
+  if (!exchange.nature.in_loop) return static_cast<std::uint64_t>(exchange.layout.total) * sizeof(float);
+  std::uint64_t most = 0;
+  for (const auto& edge : traffic_of(exchange).edges)
+    if (edge.from == exchange.first_server + server) most = std::max(most, edge.elements);
+  return most * sizeof(float);
 }
 
 }  // namespace troupe

@@ -2,7 +2,6 @@
 
 #include "troupe/algorithms/training/optimizer_kinds.hpp"
 #include "troupe/runtime/plan/parts.hpp"
-#include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/plan/undecayed.hpp"
 #include "troupe/runtime/support/units.hpp"
@@ -20,7 +19,7 @@ std::uint64_t steps_in(double epochs, std::uint64_t steps_per_epoch) {
   return static_cast<std::uint64_t>(std::llround(epochs * static_cast<double>(steps_per_epoch)));
 }
 
-learning_rate schedule_of(const plan& so_far, double lr) {
+learning_rate schedule_of(const planned_work& so_far, double lr) {
   const auto& file = so_far.file;
   const auto& given = file.optimizer;
   learning_rate made{.warmup_steps = steps_in(given.warmup_epochs, so_far.steps_per_epoch),
@@ -50,7 +49,7 @@ learning_rate schedule_of(const plan& so_far, double lr) {
 }
 
 /// Returns whether every step averages the gradients of all workers.
-bool averages_all_gradients(const plan& so_far) {
+bool averages_all_gradients(const planned_wiring& so_far) {
   const auto& all = so_far.exchanges;
   const auto of_all = [&](const planned_exchange& one) {
     return one.carries.sends == slot::gradient && one.nature.same_for_all && one.due.every == 1 &&
@@ -60,11 +59,11 @@ bool averages_all_gradients(const plan& so_far) {
 }
 
 /// Returns the batch size for which optimizer.lr was chosen.
-std::int64_t base_batch(const plan& so_far) {
+std::int64_t base_batch(const planned_work& so_far) {
   return so_far.file.optimizer.base_batch_size.value_or(so_far.sampling.batch_size);
 }
 
-double scaled_lr(const plan& so_far) {
+double scaled_lr(const planned_wiring& so_far) {
   const auto& given = so_far.file.optimizer;
   if (given.scale_lr == "none") return given.lr;
   const auto batch = effective_batch(so_far);
@@ -98,7 +97,7 @@ std::string schedule_text(const topology::optimizer_settings& given) {
 }
 
 /// "3 of 8 tensors".
-std::string decayed_text(const plan& plan) {
+std::string decayed_text(const planned_training& plan) {
   const auto& all = plan.layout.parameters;
   const auto& undecayed = plan.optimizer.undecayed;
   const auto decays = [&](const models::flat_entry& entry) {
@@ -111,7 +110,7 @@ std::string decayed_text(const plan& plan) {
 }
 
 /// "0.01 for a batch of 32, scaled linearly to 128".
-std::string scaling_text(const plan& plan) {
+std::string scaling_text(const planned_training& plan) {
   const auto& given = plan.file.optimizer;
   return human_number(given.lr) + " for a batch of " + std::to_string(base_batch(plan)) + ", scaled " +
          (given.scale_lr == "linear" ? "linearly" : "by the square root") + " to " +
@@ -126,7 +125,7 @@ std::vector<range> tensors_of(const models::flat_layout& layout) {
   return tensors;
 }
 
-optimizer_options optimizer_of(const plan& so_far) {
+optimizer_options optimizer_of(const planned_wiring& so_far) {
   const auto& file = so_far.file;
   const auto& given = file.optimizer;
   optimizer_options made{.name = given.name,
@@ -146,13 +145,13 @@ optimizer_options optimizer_of(const plan& so_far) {
   return made;
 }
 
-std::int64_t effective_batch(const plan& so_far) {
+std::int64_t effective_batch(const planned_wiring& so_far) {
   const auto own = so_far.sampling.batch_size;
   if (so_far.workers == 1) return own;
   return averages_all_gradients(so_far) ? own * so_far.workers : 0;
 }
 
-std::string optimizer_text(const plan& plan) {
+std::string optimizer_text(const planned_training& plan) {
   const auto& given = plan.file.optimizer;
   auto text = given.name + ", lr " + human_number(plan.optimizer.lr);
   if (given.scale_lr != "none") text += " (" + scaling_text(plan) + ")";

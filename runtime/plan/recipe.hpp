@@ -4,6 +4,7 @@
 #include "troupe/algorithms/training/optimizer.hpp"
 #include "troupe/data/sampling/augment.hpp"
 #include "troupe/data/sets/dataset.hpp"
+#include "troupe/runtime/plan/stages.hpp"
 #include "troupe/runtime/topology/topology.hpp"
 
 #include <cstdint>
@@ -11,18 +12,16 @@
 
 namespace troupe {
 
-struct plan;
-
-/// Returns the optimizer of a run whose steps and exchanges are planned already, its learning rate scaled with the
-/// batch. Throws input_error if the settings contradict each other or the wiring.
-optimizer_options optimizer_of(const plan& so_far);
+/// Returns the optimizer of a run, its learning rate scaled with the batch. Throws input_error if the settings
+/// contradict each other or the wiring.
+optimizer_options optimizer_of(const planned_wiring& so_far);
 
 /// Returns the number of samples that one step averages over: the batches of all workers if every step averages the
 /// gradients of all of them, or the batch of a single worker. Returns 0 if no step averages over all workers.
-std::int64_t effective_batch(const plan& so_far);
+std::int64_t effective_batch(const planned_wiring& so_far);
 
 /// Describes the optimizer on one line, for people.
-std::string optimizer_text(const plan& plan);
+std::string optimizer_text(const planned_training& plan);
 
 /// Returns the augmentation of the preset, overridden by the keys given in the file.
 data::augmentation augmentation_of(const topology::topology& file);

@@ -106,7 +106,7 @@ void check_unused(const plan& plan, std::vector<std::string>& found) {
   for (const auto& [key, changed] : {std::pair{"run.silence", file.run.silence != defaults.silence},
                                      {"run.join_timeout", file.run.join_timeout != defaults.join_timeout}})
     if (file.nodes.empty() && changed) found.push_back(std::string(key) + " has no effect without [[node]] sections");
-  if (plan.verify_every == 0 && file.run.verify_every > 0 && given.has("run.verify_every"))
+  if (plan.when.verify_every == 0 && file.run.verify_every > 0 && given.has("run.verify_every"))
     found.push_back("run.verify_every has no effect, because this wiring does not keep the workers' parameters equal");
   for (std::size_t i = 0; i < file.exchanges.size(); ++i) {
     const auto& exchange = file.exchanges[i];

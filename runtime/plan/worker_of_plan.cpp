@@ -85,12 +85,14 @@ run_id id_of(const plan& plan) {
   return run_id{(plan.file.run.seed * spread + elements) * spread + plan.workers};
 }
 
-schedule schedule_of(const plan& plan) {
-  return {.steps = plan.steps,
-          .steps_per_epoch = plan.steps_per_epoch,
-          .evaluate_every = plan.evaluate_every,
-          .checkpoint_every = plan.checkpoint_every,
-          .verify_every = plan.verify_every};
+trained_network network_of(const plan& plan) {
+  return {.model = plan.model,
+          .shape = plan.shape,
+          .loss = plan.loss,
+          .layout = plan.layout,
+          .scale = plan.scale,
+          .seed = plan.file.run.seed,
+          .threads = plan.file.run.threads};
 }
 
 bool works_in_lockstep(const plan& plan) {
@@ -136,26 +138,20 @@ std::uint32_t node_of(const plan& plan, const actor_id& actor) {
 replica_options replica_options_of(const plan& plan, const data::dataset_pair& data, std::uint32_t rank,
                                    models::buffer_pool pool) {
   const auto& file = plan.file;
-  replica_options made{.run = id_of(plan),
-                       .rank = rank_id{rank},
-                       .model = plan.model,
-                       .shape = plan.shape,
-                       .loss = plan.loss,
-                       .layout = plan.layout,
-                       .pool = std::move(pool),
-                       .samples = data.train,
-                       .scale = plan.scale,
-                       .sampling = plan.sampling,
-                       .optimizer = plan.optimizer,
-                       .seed = file.run.seed,
-                       .threads = file.run.threads,
-                       .micro_batches = plan.micro_batches,
-                       .local_steps = local_steps(plan, rank),
-                       .batches = plan.steps,
-                       .augment = plan.augment,
-                       .bfloat16 = file.workers.precision == "bfloat16",
-                       .stop_on_non_finite = file.run.stop_on_non_finite};
+  replica_options made{network_of(plan)};
+  made.run = id_of(plan);
+  made.rank = rank_id{rank};
+  made.pool = std::move(pool);
+  made.samples = data.train;
+  made.sampling = plan.sampling;
   made.sampling.rank = rank;
+  made.optimizer = plan.optimizer;
+  made.micro_batches = plan.micro_batches;
+  made.local_steps = local_steps(plan, rank);
+  made.batches = plan.steps;
+  made.augment = plan.augment;
+  made.bfloat16 = file.workers.precision == "bfloat16";
+  made.stop_on_non_finite = file.run.stop_on_non_finite;
   return made;
 }
 
@@ -165,7 +161,7 @@ worker_options options_of_worker(const plan& plan, std::uint32_t rank, const at:
   made.rank = rank_id{rank};
   made.loop = loop_of(plan, rank);
   made.exchanges = names_of_exchanges(plan);
-  made.when = schedule_of(plan);
+  made.when = plan.when;
   made.initial = {{.run = made.run, .sender = made.rank}, initial};
   made.timeout = plan.file.run.timeout;
   made.steps_at_once = steps_at_once(plan, rank);

@@ -3,6 +3,7 @@
 
 #include "troupe/actors/worker/worker.hpp"
 #include "troupe/algorithms/training/replica_options.hpp"
+#include "troupe/algorithms/training/trained_network.hpp"
 #include "troupe/data/sets/dataset.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 
@@ -16,8 +17,8 @@ namespace troupe {
 /// seed, the number of workers and the size of the model, not the length of the run or its placement.
 run_id id_of(const plan& plan);
 
-/// Returns when events are due.
-schedule schedule_of(const plan& plan);
+/// Returns the network that every worker trains.
+trained_network network_of(const plan& plan);
 
 /// Returns whether all workers end at the same step.
 bool works_in_lockstep(const plan& plan);

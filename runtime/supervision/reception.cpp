@@ -70,7 +70,7 @@ void receive(const reception_options& my, const visit& visit) {
   if (const auto difference = differing(my.self.fingerprint, who.fingerprint); !difference.empty())
     my.report("node " + who.node + " may compute different bits (" + difference +
               "); identical weights in every run are not guaranteed" +
-              (my.run_plan->verify_every > 0
+              (my.run_plan->when.verify_every > 0
                    ? ", and if the parameters of the workers differ, run.verify_every ends the run"
                    : ""));
   my.admitted(visit.visitor, index_of(*my.run_plan, who));

@@ -138,7 +138,7 @@ TEST_CASE("servers that take contributions in a given order give the same bits u
     for (std::uint32_t worker = 0; worker < options.workers; ++worker) order.insert(order.end(), contributions, worker);
     std::swap(order.front(), order.back());
     auto plan = tests::tiny_plan(options);
-    plan.evaluate_every = plan.steps;  // else nobody could get further ahead than to the next evaluation but one
+    plan.when.evaluate_every = plan.steps;  // else nobody could get further ahead than to the next evaluation but one
     const auto kind = tests::in_order(*find_exchange(options.exchange), order);
     plan.exchanges.front().kind = &kind;
     at::Tensor first;

@@ -105,12 +105,12 @@ void check_same(const left_behind& found, const left_behind& expected) {
 
 plan plan_of(const tiny_options& options, std::uint64_t checkpoint_every = 0) {
   auto plan = tests::tiny_plan(options);
-  plan.checkpoint_every = checkpoint_every;
+  plan.when.checkpoint_every = checkpoint_every;
   return plan;
 }
 
 left_behind undisturbed(plan plan, std::uint64_t seed = 0) {
-  plan.checkpoint_every = 0;
+  plan.when.checkpoint_every = 0;
   return interrupted_run{plan, seed}.to_the_end();
 }
 

@@ -4,6 +4,8 @@
 #include "tests/support/fake_device.hpp"
 #include "tests/support/wirings.hpp"
 
+#include "troupe/algorithms/exchange/around/buckets.hpp"
+#include "troupe/runtime/plan/parts.hpp"
 #include "troupe/runtime/simulation/simulation.hpp"
 #include "troupe/runtime/topology/error.hpp"
 
@@ -94,7 +96,8 @@ TEST_CASE("gradients that leave in buckets come to the host one by one") {
   auto plan = tests::tiny_plan({.workers = 3});
   const auto here = simulate_plan(plan, 60, 0, false);
   plan.exchanges.front().buckets = {{16, 16}, {0, 16}};
-  plan_traffic(plan);
+  plan.exchanges.front().wrappers = {make_bucketed_member};
+  plan.traffic = plan_traffic(plan);
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
     const auto there = simulate_plan(plan, 60, seed, true);

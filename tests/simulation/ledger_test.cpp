@@ -92,7 +92,7 @@ class cut_run {
         seen_(std::make_shared<ledger>(wiring.options.workers, wiring.servers)),
         kind_(tests::watched(*find_exchange(wiring.options.exchange), seen_)) {
     plan_.exchanges.front().kind = &kind_;
-    plan_.checkpoint_every = checkpoint_every;
+    plan_.when.checkpoint_every = checkpoint_every;
     initial_ = initial_weights(plan_, pool_).clone();
   }
 

@@ -79,7 +79,7 @@ TEST_CASE("bytes sent are those of the plan, the norms' among them") {
   REQUIRE(plan.norms() != nullptr);
   // Each of 3 tells 2 others 2·4 and 2·3 numbers, forward and backward.
   std::uint64_t bytes = 0;
-  for (const auto& edge : plan.norms()->edges) bytes += edge.bytes;
+  for (const auto& edge : plan.traffic_of(*plan.norms()).edges) bytes += edge.bytes;
   CHECK(bytes == 3 * 2 * 2 * (8 + 6) * sizeof(float));
   const auto run = simulate_normed(three, {.seed = 2});
   CHECK(static_cast<double>(run.book->lines.back().bytes_sent) == 10 * plan.bytes_per_step());

@@ -92,14 +92,14 @@ plan compared_plan_of(const drawn_exchange& of, bool on_nodes) {
   auto made = plan_of(of, on_nodes);
   REQUIRE(made);
   const auto* exchange = equaliser_of(*made);
-  if (!made->replicas_agree() && exchange != nullptr) made->checkpoint_every = exchange->due.every;
+  if (!made->replicas_agree() && exchange != nullptr) made->when.checkpoint_every = exchange->due.every;
   return *made;
 }
 
 /// Checks the replicas that the catalogue declares equal. Returns whether there are any.
 bool has_equal_replicas(const plan& plan, const states_kept& book) {
   if (plan.replicas_agree()) {
-    CHECK(plan.verify_every == 1);  // the run has compared them after every step
+    CHECK(plan.when.verify_every == 1);  // the run has compared them after every step
     return true;
   }
   const auto* exchange = equaliser_of(plan);

@@ -166,7 +166,7 @@ TEST_CASE("a recording that begins at a checkpoint replays from it") {
   for (const auto& options : recordable_wirings()) {
     CAPTURE(tests::name_of(options));
     auto plan = tests::tiny_plan(options);
-    plan.checkpoint_every = 3;
+    plan.when.checkpoint_every = 3;
     const auto whole = record_run(plan, {.seed = 1});
     const auto from = whole.book->checkpoint_taken;
     REQUIRE(from);
@@ -188,7 +188,7 @@ TEST_CASE("a recording that continues a run whose time is over replays from its 
   for (const auto& options : recordable_wirings()) {
     CAPTURE(tests::name_of(options));
     auto plan = tests::tiny_plan(options);
-    plan.checkpoint_every = 3;
+    plan.when.checkpoint_every = 3;
     const auto from = record_run(plan, {.seed = 1}).book->checkpoint_taken;
     REQUIRE(from);
     simulation_options how{.seed = 1, .restored = from};

@@ -112,7 +112,7 @@ TEST_CASE("bytes sent are those of the plan") {
     double bytes = 0;
     for (const auto& exchange : planned.exchanges) {
       times = (10 - 1 + exchange.due.lead) / exchange.due.every + (exchange.due.every == 1 ? 1 - exchange.due.lead : 0);
-      for (const auto& edge : exchange.edges) bytes += static_cast<double>(times * edge.bytes);
+      for (const auto& edge : planned.traffic_of(exchange).edges) bytes += static_cast<double>(times * edge.bytes);
     }
     CHECK(static_cast<double>(all.book->lines.back().bytes_sent) == bytes);
   }

@@ -71,7 +71,7 @@ struct slow_disk final : journal {
 /// Trains with checkpoints every five steps.
 std::shared_ptr<slow_disk> train(const tiny_options& options, std::uint64_t until) {
   auto plan = tests::tiny_plan(options);
-  plan.checkpoint_every = 5;
+  plan.when.checkpoint_every = 5;
   auto disk = std::make_shared<slow_disk>(std::make_shared<contributions>(options.workers), until);
   const auto kind = tests::watched(*find_exchange(options.exchange), disk->seen);
   plan.exchanges.front().kind = &kind;

@@ -20,7 +20,7 @@ using std::chrono::microseconds;
 
 TEST_CASE("jobs say what they do, and how much of it") {
   auto plan = tests::tiny_plan({.workers = 2, .steps = 6, .evaluate_every = 3});
-  plan.verify_every = 2;
+  plan.when.verify_every = 2;
   std::map<std::string, std::map<task::kind, std::vector<task>>> seen;
   simulation_options options;
   options.lanes.duration_of = [&](const actor_label& actor, const task& what) {

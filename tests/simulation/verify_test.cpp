@@ -39,7 +39,7 @@ TEST_CASE("comparing replicas changes neither the result nor a line of the metri
     auto plan = tests::tiny_plan(wiring);
     const auto agree = plan.workers > 1 && plan.replicas_agree();
     const auto run = [&](std::uint64_t every) {
-      plan.verify_every = agree ? every : 0;
+      plan.when.verify_every = agree ? every : 0;
       models::buffer_pool pool;
       auto book = std::make_shared<tests::remembered>();
       const auto end = simulate(plan, tests::tiny_data(wiring.samples), initial_weights(plan, pool), pool, book, {});
@@ -66,7 +66,7 @@ TEST_CASE("comparing replicas changes neither the result nor a line of the metri
 
 TEST_CASE("a replica that has become different ends the run, which names its worker, step and tensor") {
   auto plan = tests::tiny_plan({.workers = 3, .steps = 20, .evaluate_every = 20});
-  plan.verify_every = 3;
+  plan.when.verify_every = 3;
   const auto& bias = plan.layout.parameters.at(1);
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
     simulation_options options{.seed = seed};
@@ -84,7 +84,7 @@ TEST_CASE("a replica that has become different ends the run, which names its wor
     CHECK(end.failure->find("first in " + bias.name) != std::string::npos);
     const auto step = std::stoull(end.failure->substr(end.failure->find("after step ") + 11));
     CHECK(step > 0);
-    CHECK(step % plan.verify_every == 0);
+    CHECK(step % plan.when.verify_every == 0);
   }
 }
 

@@ -39,7 +39,8 @@ inline plan plan_of(std::uint32_t workers, std::vector<planned_edge> edges) {
   plan.sampling.batch_size = 16;
   plan.layout.parameter_count = 21'840;
   plan.workers = workers;
-  plan.exchanges = {{.name = "exchange", .kind = &kind, .first_server = workers, .edges = std::move(edges)}};
+  plan.exchanges = {{.name = "exchange", .kind = &kind, .first_server = workers}};
+  plan.traffic = {{.edges = std::move(edges)}};
   for (std::uint32_t rank = 0; rank < workers; ++rank)
     plan.exchanges[0].members.push_back({.name = "w" + std::to_string(rank), .ranks = {rank}});
   plan.actors.resize(3 * workers + 3);

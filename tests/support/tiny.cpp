@@ -5,6 +5,7 @@
 #include "troupe/models/networks/batch_norm.hpp"
 #include "troupe/models/networks/module.hpp"
 #include "troupe/models/storage/flat.hpp"
+#include "troupe/runtime/plan/parts.hpp"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
@@ -117,7 +118,8 @@ plan tiny_plan(const tiny_options& options) {
   }
   result.steps_per_epoch = static_cast<std::uint64_t>(data::steps_per_epoch(result.sampling));
   result.steps = options.steps;
-  result.evaluate_every = options.evaluate_every;
+  result.when = {
+      .steps = options.steps, .steps_per_epoch = result.steps_per_epoch, .evaluate_every = options.evaluate_every};
   if (!options.exchange.empty()) {
     result.file.workers.loop = options.loop;
     result.file.exchanges = {{.name = "exchange",
@@ -126,11 +128,12 @@ plan tiny_plan(const tiny_options& options) {
                               .every = {options.every, false},
                               .options = options.settings}};
     if (!options.exchanges.empty()) result.file.exchanges = options.exchanges;
-    for (std::size_t i = 0; i < result.file.exchanges.size(); ++i) result.exchanges.push_back(plan_exchange(result, i));
+    for (std::uint32_t place = 0; place < result.file.exchanges.size(); ++place)
+      result.exchanges.push_back(plan_exchange(result, result.exchanges, place));
   }
   result.optimizer = optimizer_of(result);
   if (options.norms) result.exchanges.push_back(plan_norms(result, net->norm_channels()));
-  plan_traffic(result);
+  result.traffic = plan_traffic(result);
   return result;
 }
 

@@ -207,7 +207,7 @@ struct what_if::parts {
   /// did. Keeps to the routes that the run took.
   void fit_network(const plan& original) {
     for (std::size_t i = 0; i < original.exchanges.size() && i < file.exchanges.size(); ++i)
-      if (const auto& choices = original.exchanges[i].choices; !choices.empty() && !choices.front().key.empty())
+      if (const auto& choices = original.traffic[i].choices; !choices.empty() && !choices.front().key.empty())
         taken[i] = {choices.front().key, choices.front().settings.at(choices.front().key)};
     const auto with = [&](double bytes_per_second) {
       auto fitted = now;
@@ -247,10 +247,10 @@ struct what_if::parts {
     const auto steps = std::min(whole.steps, std::clamp<std::uint64_t>(60'000 / (2 * n * n + 8 * n), 24, 400));
     make_plain(changed);
     changed.run.steps = steps;
-    const auto every = std::min(whole.evaluate_every, steps);
+    const auto every = std::min(whole.when.evaluate_every, steps);
     changed.evaluate.every = {.count = every};
     // As much time for evaluations as in as many steps of the whole run.
-    const auto of_whole = static_cast<double>(quotient_up(whole.steps, whole.evaluate_every));
+    const auto of_whole = static_cast<double>(quotient_up(whole.steps, whole.when.evaluate_every));
     const auto evaluating = under.evaluation * of_whole * static_cast<double>(steps) / static_cast<double>(whole.steps);
     auto& how = changed.simulate;
     how.evaluate =

@@ -61,8 +61,8 @@ std::string choices_of(const planned_exchange& exchange) {
 }
 
 /// Returns what the lines of a graph cannot show.
-std::string remark_of(const planned_exchange& exchange) {
-  if (changes(exchange)) return "drawn anew at each exchange";
+std::string remark_of(const plan& plan, const planned_exchange& exchange) {
+  if (changes(plan.traffic_of(exchange))) return "drawn anew at each exchange";
   if (!is_random(exchange)) return {};
   const auto seed = text_of(exchange, "graph_seed");
   return "random graph, seed " + (seed.empty() ? "0" : seed);
@@ -81,9 +81,9 @@ std::string range_of(const std::vector<tie>& ties, std::size_t exchange) {
   return from == to ? from : from + " to " + to;
 }
 
-std::string what_of(const planned_exchange& exchange) {
+std::string what_of(const plan& plan, const planned_exchange& exchange) {
   const auto& [sends, answers, behind_apply] = exchange.carries;
-  const auto remark = remark_of(exchange);
+  const auto remark = remark_of(plan, exchange);
   return exchange.name + ": " + exchange.kind->name + choices_of(exchange) + " of the " +
          (exchange.of_norms ? "statistics" : name_of(sends)) +
          (answers == sends ? "" : ", answered with the " + name_of(answers)) +
@@ -94,7 +94,7 @@ std::string what_of(const planned_exchange& exchange) {
 std::string cost_of(const plan& plan, const picture& drawn, std::size_t place) {
   const auto& exchange = plan.exchanges[place];
   double mean_messages = 0, mean_bytes = 0, mean_crossing = 0;
-  for (const auto& edge : exchange.edges) {
+  for (const auto& edge : plan.traffic[place].edges) {
     mean_messages += edge.used * static_cast<double>(edge.messages);
     mean_bytes += edge.used * static_cast<double>(edge.bytes);
     if (plan.crosses(edge)) mean_crossing += edge.used * static_cast<double>(edge.bytes);
@@ -145,8 +145,8 @@ std::vector<std::string> wrapped(const std::string& text, double size, double wi
   return lines;
 }
 
-bool changes(const planned_exchange& exchange) {
-  return std::any_of(exchange.edges.begin(), exchange.edges.end(), [](const auto& edge) { return edge.used < 1; });
+bool changes(const exchange_traffic& traffic) {
+  return std::any_of(traffic.edges.begin(), traffic.edges.end(), [](const auto& edge) { return edge.used < 1; });
 }
 
 lines_of_text subtitle_of(const plan& plan, const std::string& where) {
@@ -170,7 +170,7 @@ std::vector<lines_of_text> captions_of(const plan& plan, const picture& drawn) {
   for (std::size_t place = 0; place < plan.exchanges.size(); ++place) {
     const std::string colour = colours::of_exchange(place);
     lines_of_text lines;
-    add(lines, what_of(plan.exchanges[place]), 12.5, colour, panel_width);
+    add(lines, what_of(plan, plan.exchanges[place]), 12.5, colour, panel_width);
     const auto cost = cost_of(plan, drawn, place);
     if (!cost.empty()) add(lines, cost, small_text, colour, panel_width);
     captions.push_back(lines);
@@ -188,7 +188,7 @@ std::vector<note> hub_text_of(const plan& plan, const picture& drawn) {
                           (drawn.changing[place] ? "any" : "every") + " other",
                       colours::title});
     if (drawn.changing[place]) {
-      text.push_back({remark_of(plan.exchanges[place]), colour});
+      text.push_back({remark_of(plan, plan.exchanges[place]), colour});
       text.push_back({range_of(drawn.ties, place) + " per edge in use", colour});
       continue;
     }

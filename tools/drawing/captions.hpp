@@ -13,7 +13,7 @@ namespace troupe {
 using lines_of_text = std::vector<std::string>;
 
 /// Returns whether the edges change from one exchange to the next.
-bool changes(const planned_exchange& exchange);
+bool changes(const exchange_traffic& traffic);
 
 /// Returns the lines between the title and the drawing. `where`: a note on the nodes; may be empty.
 lines_of_text subtitle_of(const plan& plan, const std::string& where);

@@ -151,15 +151,16 @@ std::string steps_text(const plan& plan) {
           grouped(plan.steps_per_epoch) + ")";
   if (plan.draws_from_queue()) text += " on average over the workers";
   return text + ", evaluated " +
-         (plan.evaluate_every >= plan.steps ? "at the end"
-                                            : "every " + counted(plan.evaluate_every, "step") + " and at the end") +
+         (plan.when.evaluate_every >= plan.steps
+              ? "at the end"
+              : "every " + counted(plan.when.evaluate_every, "step") + " and at the end") +
          (plan.file.evaluate.each_worker ? ", with each worker's own parameters too" : "") +
          (plan.file.evaluate.pause_training ? ", while the workers wait" : "");
 }
 
 std::string checkpoint_text(const plan& plan) {
   const auto keep = static_cast<std::uint64_t>(plan.file.checkpoint.keep);
-  return "every " + counted(plan.checkpoint_every, "step") + "; the newest " +
+  return "every " + counted(plan.when.checkpoint_every, "step") + "; the newest " +
          (keep == 1 ? "one is kept" : grouped(keep) + " are kept") +
          (plan.keeps_copies(1) ? ", with copies on node " + plan.nodes[1].name : "");
 }
@@ -183,6 +184,13 @@ std::string workers_text(const plan& plan) {
   return grouped(plan.workers) + " × batch " + grouped(batch) + micro + " = " +
          counted(plan.workers * batch, "sample") + " per step" + last_step + ", " + device_text(plan) + ", " +
          counted(static_cast<std::uint64_t>(plan.file.run.threads), "thread") + " each";
+}
+
+/// Returns "worker 3" or "workers 0 to 2".
+std::string ranks_text(const planned_node& node) {
+  const auto first = std::to_string(node.first_rank);
+  return node.workers == 1 ? "worker " + first
+                           : "workers " + first + " to " + std::to_string(node.first_rank + node.workers - 1);
 }
 
 /// Adds the placement of the workers, and the traffic between processes.
@@ -289,10 +297,11 @@ std::uint64_t rounded(double number) {
 std::string result_text(const plan& plan) {
   const auto stores = plan.stores();
   if (plan.workers == 1 && stores.empty()) return "worker 0's parameters";
-  std::string text = plan.replicas_agree()
-                         ? "worker 0's parameters; all workers agree" +
-                               (plan.verify_every > 0 ? ", compared every " + counted(plan.verify_every, "step") : "")
-                         : "the average of all workers' parameters";
+  std::string text =
+      plan.replicas_agree()
+          ? "worker 0's parameters; all workers agree" +
+                (plan.when.verify_every > 0 ? ", compared every " + counted(plan.when.verify_every, "step") : "")
+          : "the average of all workers' parameters";
   if (!stores.empty() && !stores.front()->nature.in_loop)
     text = stores.size() > 1 ? "the average of the shared memories" : "the shared memory";
   else if (!stores.empty())
@@ -303,18 +312,12 @@ std::string result_text(const plan& plan) {
                                                        : ", and the average of the workers' running statistics");
 }
 
-std::string ranks_text(const planned_node& node) {
-  const auto first = std::to_string(node.first_rank);
-  return node.workers == 1 ? "worker " + first
-                           : "workers " + first + " to " + std::to_string(node.first_rank + node.workers - 1);
-}
-
 std::string describe(const plan& plan) {
   page page;
   page.line("model", model_text(plan));
   describe_data(page, plan);
   page.line("run", steps_text(plan) + ", seed " + std::to_string(plan.file.run.seed));
-  if (plan.checkpoint_every > 0) page.line("checkpoints", checkpoint_text(plan));
+  if (plan.when.checkpoint_every > 0) page.line("checkpoints", checkpoint_text(plan));
   page.line("workers", workers_text(plan));
   if (const auto& slowdown = plan.file.workers.slowdown; !slowdown.empty())
     page.line("slowdown",

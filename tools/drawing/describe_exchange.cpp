@@ -106,9 +106,9 @@ void describe_servers(page& page, const plan& plan, const planned_exchange& exch
   const auto servers = exchange.nature.servers;
   if (servers == 0) return;
   if (!exchange.nature.in_loop)
-    return page.more(human_bytes(exchange.bytes_held(0)) + " of shared memory, no messages");
+    return page.more(human_bytes(plan.bytes_held(exchange, 0)) + " of shared memory, no messages");
   std::vector<std::string> held;
-  for (std::uint32_t i = 0; i < servers; ++i) held.push_back(human_bytes(exchange.bytes_held(i)));
+  for (std::uint32_t i = 0; i < servers; ++i) held.push_back(human_bytes(plan.bytes_held(exchange, i)));
   const auto& node = plan.nodes.front().name;
   page.more(counted(servers, "server") + (node.empty() ? "" : " on " + node) +
             (held.size() > named_max ? "" : ", holding " + topology::listed(held, "and")));
@@ -123,12 +123,12 @@ std::string time_text(double seconds) {
 }
 
 /// Describes what was chosen, the time of each candidate in all buckets, one after the other, and what it rests on.
-void describe_choices(page& page, const planned_exchange& exchange) {
-  if (exchange.choices.empty() || exchange.choices.front().candidates.empty()) return;
+void describe_choices(page& page, const exchange_traffic& traffic) {
+  if (traffic.choices.empty() || traffic.choices.front().candidates.empty()) return;
   std::map<std::string, std::size_t> chosen;
   std::map<std::string, double> seconds;
   double fastest = 0;
-  for (const auto& each : exchange.choices) {
+  for (const auto& each : traffic.choices) {
     chosen[each.candidates.front().value] += 1;
     fastest += each.candidates.front().seconds;
     for (const auto& one : each.candidates) seconds[one.value] += one.seconds;
@@ -138,9 +138,9 @@ void describe_choices(page& page, const planned_exchange& exchange) {
     names.push_back(name + (chosen.size() > 1 ? " for " + counted(buckets, "bucket") : ""));
   for (const auto& [name, time] : seconds)
     if (chosen.size() > 1 || !chosen.contains(name)) others.push_back(name + " " + time_text(time));
-  page.more(exchange.choices.front().key + " auto is " + topology::listed(names, "and") + ", predicted to take " +
+  page.more(traffic.choices.front().key + " auto is " + topology::listed(names, "and") + ", predicted to take " +
             time_text(fastest) + (others.empty() ? "" : " (" + topology::joined(others, ", ") + ")"));
-  page.more("assuming " + topology::joined(exchange.assumed_links, "; "));
+  page.more("assuming " + topology::joined(traffic.assumed_links, "; "));
 }
 
 /// Describes the rates of W. The contraction is a separate figure only if W is not normal.
@@ -206,23 +206,23 @@ void describe_exchange(page& page, const plan& plan, const planned_exchange& exc
   if (exchange.due.every > 1) words.push_back("every " + counted(exchange.due.every, "step"));
   for (const auto& [name, value] : exchange.settings) words.push_back(name + " = " + text_of(value));
   page.line(exchange.name, topology::joined(words, ", "));
-  describe_choices(page, exchange);
+  describe_choices(page, plan.traffic_of(exchange));
   describe_members(page, plan, exchange);
   describe_servers(page, plan, exchange);
   describe_mixing(page, exchange);
   if (!exchange.nature.in_loop) return;
-  const auto [messages, bytes] = messages_and_bytes(exchange.edges);
+  const auto& edges = plan.traffic_of(exchange).edges;
+  const auto [messages, bytes] = messages_and_bytes(edges);
   page.more(mean_count(messages, "message") + " and " + human_bytes(bytes) + " of tensors " +
-            (exchange.due.every > 1 ? "per exchange" : "per step") + ", over " +
-            counted(exchange.edges.size(), "edge"));
-  if (exchange.edges.size() > edges_listed_max) {
+            (exchange.due.every > 1 ? "per exchange" : "per step") + ", over " + counted(edges.size(), "edge"));
+  if (edges.size() > edges_listed_max) {
     const auto by_bytes = [](const planned_edge& a, const planned_edge& b) { return a.bytes < b.bytes; };
-    const auto [least, most] = std::minmax_element(exchange.edges.begin(), exchange.edges.end(), by_bytes);
+    const auto [least, most] = std::minmax_element(edges.begin(), edges.end(), by_bytes);
     const auto low = human_bytes(least->bytes), high = human_bytes(most->bytes);
     page.more((low == high ? low : low + " to " + high) + " per edge");
     return;
   }
-  for (const auto& edge : exchange.edges)
+  for (const auto& edge : edges)
     page.more(name_of_id(plan, exchange, edge.from) + " → " + name_of_id(plan, exchange, edge.to) + "   " +
               counted(edge.messages, "message") + ", " + human_bytes(edge.bytes) + used_text(edge) +
               (plan.crosses(edge) ? ", from " + plan.nodes[plan.node_of(edge.from)].name + " to " +

@@ -30,16 +30,17 @@ json json_of(const plan& plan, const planned_exchange& exchange) {
   for (std::uint32_t i = 0; i < exchange.nature.servers; ++i)
     servers.push_back({{"id", exchange.first_server + i},
                        {"node", plan.node_of(exchange.first_server + i)},
-                       {"bytes", exchange.bytes_held(i)}});
+                       {"bytes", plan.bytes_held(exchange, i)}});
+  const auto& traffic = plan.traffic_of(exchange);
   json edges = json::array();
-  for (const auto& edge : exchange.edges)
+  for (const auto& edge : traffic.edges)
     edges.push_back({{"from", edge.from},
                      {"to", edge.to},
                      {"messages", edge.messages},
                      {"bytes", edge.bytes},
                      {"used", edge.used}});
   json choices = json::array();
-  for (const auto& each : exchange.choices) {
+  for (const auto& each : traffic.choices) {
     if (each.candidates.empty()) continue;
     json seconds = json::object();
     for (const auto& one : each.candidates) seconds[one.value] = one.seconds;
@@ -57,7 +58,7 @@ json json_of(const plan& plan, const planned_exchange& exchange) {
           {"servers", servers},
           {"settings", settings},
           {"choices", choices},
-          {"assumed_links", exchange.assumed_links},
+          {"assumed_links", traffic.assumed_links},
           {"mixing_matrix", shown ? json(dense(*mixing)) : json()},
           {"spectral_gap", rates ? json(rates->gap) : json()},
           {"contraction", rates ? json(rates->contraction) : json()},
@@ -163,8 +164,8 @@ std::string describe_json(const plan& plan) {
                     {"steps_per_epoch", plan.steps_per_epoch},
                     {"steps", plan.steps},
                     {"budget", plan.file.run.budget},
-                    {"evaluate_every", plan.evaluate_every},
-                    {"checkpoint_every", plan.checkpoint_every},
+                    {"evaluate_every", plan.when.evaluate_every},
+                    {"checkpoint_every", plan.when.checkpoint_every},
                     {"messages_per_step", whole_if_it_is(plan.messages_per_step())},
                     {"bytes_per_step", whole_if_it_is(plan.bytes_per_step())},
                     {"messages_between_nodes_per_step", whole_if_it_is(crossing.messages)},

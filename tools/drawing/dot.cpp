@@ -39,7 +39,7 @@ template <class UnitOf>
 std::vector<tie> ties_of(const plan& plan, UnitOf unit_of) {
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::size_t>, tie> ties;
   for (std::size_t place = 0; place < plan.exchanges.size(); ++place)
-    for (const auto& edge : plan.exchanges[place].edges) {
+    for (const auto& edge : plan.traffic[place].edges) {
       const auto [a, b] = std::minmax({unit_of(edge.from), unit_of(edge.to)});
       if (a == b) continue;
       auto& tie = ties[{a, b, place}];
@@ -153,7 +153,7 @@ void add_servers(const plan& plan, std::vector<unit>& units) {
       const auto title = exchange.nature.in_loop ? server : std::string("memory");
       units.push_back({.name = exchange.name + " " + server,
                        .title = exchanges_served > 1 ? data::clipped(exchange.name, 12) + " " + title : title,
-                       .subtitle = holding_text(exchange.bytes_held(i)),
+                       .subtitle = holding_text(plan.bytes_held(exchange, i)),
                        .region = 0,
                        .several = false,
                        .server = true});
@@ -166,7 +166,7 @@ unit servers_as_one(const plan& plan) {
   const auto all = plan.servers();
   std::uint64_t held = 0;
   for (const auto& exchange : plan.exchanges)
-    for (std::uint32_t i = 0; i < exchange.nature.servers; ++i) held += exchange.bytes_held(i);
+    for (std::uint32_t i = 0; i < exchange.nature.servers; ++i) held += plan.bytes_held(exchange, i);
   return {.name = "servers",
           .title = all > 1 ? grouped(all) + " servers" : "s0",
           .subtitle = all > 1 ? "hold " + human_bytes(held) + " in total" : holding_text(held),
@@ -297,7 +297,7 @@ std::string drawn_by(const plan& plan, picture drawn) {
   drawn.centre = centre_of(drawn);
   for (std::size_t place = 0; place < plan.exchanges.size(); ++place) {
     drawn.styles.push_back(style_of(drawn, place));
-    drawn.changing.push_back(changes(plan.exchanges[place]));
+    drawn.changing.push_back(changes(plan.traffic[place]));
   }
   drawn.hub_text = hub_text_of(plan, drawn);
   if (!drawn.hub_text.empty()) {

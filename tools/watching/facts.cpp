@@ -20,7 +20,7 @@ std::vector<edge_facts> edges_of(const plan& plan) {
       return id < plan.workers ? "w" + std::to_string(id)
                                : exchange.name + " s" + std::to_string(id - exchange.first_server);
     };
-    for (const auto& edge : exchange.edges) {
+    for (const auto& edge : plan.traffic_of(exchange).edges) {
       const auto both = name(edge.from) + "->" + name(edge.to);
       auto& one = found.try_emplace(both, edge_facts{.name = both, .from = edge.from, .to = edge.to}).first->second;
       one.bytes += edge.used * static_cast<double>(edge.bytes) / static_cast<double>(exchange.due.every);
@@ -55,9 +55,9 @@ run_facts facts_of(const plan& plan, const std::filesystem::path& folder, bool s
   for (const auto& exchange : plan.exchanges) {
     exchange_facts one{.name = exchange.name,
                        .kind = exchange.kind != nullptr ? exchange.kind->name : "",
-                       .edges = exchange.edges.size(),
+                       .edges = plan.traffic_of(exchange).edges.size(),
                        .every = exchange.due.every};
-    for (const auto& edge : exchange.edges) one.bytes += edge.used * static_cast<double>(edge.bytes);
+    for (const auto& edge : plan.traffic_of(exchange).edges) one.bytes += edge.used * static_cast<double>(edge.bytes);
     facts.exchanges.push_back(std::move(one));
   }
   return facts;

@@ -280,9 +280,9 @@ TEST_CASE("links that are real delay a simulation, and no run") {
 TEST_CASE("a plan says which route is the fastest, by which links") {
   const auto choice_with = [](std::vector<topology::link_settings> links) {
     const auto plan = with(std::move(links));
-    const auto& exchange = plan.exchanges.front();
-    REQUIRE(exchange.choices.size() == 1);
-    return std::pair{exchange.choices.front(), exchange.assumed_links};
+    const auto& traffic = plan.traffic.front();
+    REQUIRE(traffic.choices.size() == 1);
+    return std::pair{traffic.choices.front(), traffic.assumed_links};
   };
   using texts = std::vector<std::string>;
   const auto [near, assumed] = choice_with({});

@@ -49,7 +49,7 @@ TEST_CASE("an epoch that keeps its last batch has a step more, and check says wh
   const auto plan = make_plan(workers(1, 64), mnist());
   CHECK(plan.steps_per_epoch == 938);
   CHECK(plan.steps == 1876);
-  CHECK(plan.evaluate_every == 938);
+  CHECK(plan.when.evaluate_every == 938);
   CHECK(describe(plan).find("1 × batch 64 = 64 samples per step (32 in the last step of an epoch)") !=
         std::string::npos);
   auto dropped = workers(1, 64);

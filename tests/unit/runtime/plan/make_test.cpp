@@ -42,22 +42,22 @@ TEST_CASE("a plan lists the peers of each port") {
   using indices = std::vector<std::uint32_t>;
   auto file = four_workers();
   file.exchanges[0].options = {{"route", std::string("chain")}};
-  const auto chain = make_plan(file, 60'000).exchanges[0];
-  CHECK(chain.peers_of(0) == indices{1});
-  CHECK(chain.peers_of(2) == indices{1, 3});
+  const auto chain = make_plan(file, 60'000).traffic[0];
+  CHECK(chain.peers.at(0) == indices{1});
+  CHECK(chain.peers.at(2) == indices{1, 3});
   file.exchanges[0] = {.name = "exchange", .kind = "gossip", .members = {"w1", "w2", "w3"}};
   file.exchanges[0].options = {{"graph", std::string("line")}};
   file.workers.loop = {"gradient", "exchange", "apply"};
-  const auto line = make_plan(file, 60'000).exchanges[0];
-  CHECK(line.peers_of(0) == indices{1});
-  CHECK(line.peers_of(1) == indices{0, 2});
+  const auto line = make_plan(file, 60'000).traffic[0];
+  CHECK(line.peers.at(0) == indices{1});
+  CHECK(line.peers.at(1) == indices{0, 2});
   file.exchanges[0] = {.name = "exchange",
                        .kind = "parameter_server",
                        .options = {{"apply", std::string("all")}, {"shards", std::int64_t{2}}}};
   file.workers.loop = {"gradient", "exchange"};
-  const auto served = make_plan(file, 60'000).exchanges[0];
-  CHECK(served.peers_of(3) == indices{4, 5});
-  CHECK(served.peers_of(5) == indices{0, 1, 2, 3});
+  const auto served = make_plan(file, 60'000).traffic[0];
+  CHECK(served.peers.at(3) == indices{4, 5});
+  CHECK(served.peers.at(5) == indices{0, 1, 2, 3});
 }
 
 TEST_CASE("the mixing matrix of an exchange is computed once") {
@@ -92,25 +92,25 @@ TEST_CASE("a graph that changes is described by its period") {
 
 TEST_CASE("checkpoints are planned in steps") {
   auto file = four_workers();
-  CHECK(make_plan(file, 60'000).checkpoint_every == 0);
+  CHECK(make_plan(file, 60'000).when.checkpoint_every == 0);
   file.checkpoint.every = {2, true};
-  CHECK(make_plan(file, 60'000).checkpoint_every == 2 * 937);
+  CHECK(make_plan(file, 60'000).when.checkpoint_every == 2 * 937);
   file.checkpoint.every = {500, false};
-  CHECK(make_plan(file, 60'000).checkpoint_every == 500);
+  CHECK(make_plan(file, 60'000).when.checkpoint_every == 500);
   CHECK(describe(make_plan(file, 60'000)).find("checkpoints every 500 steps; the newest 2 are kept") !=
         std::string::npos);
 }
 
 TEST_CASE("replicas are compared only where the wiring keeps them equal") {
   auto file = four_workers();
-  CHECK(make_plan(file, 60'000).verify_every == 100);
+  CHECK(make_plan(file, 60'000).when.verify_every == 100);
   CHECK(describe(make_plan(file, 60'000)).find("all workers agree, compared every 100 steps") != std::string::npos);
   file.run.verify_every = 0;
-  CHECK(make_plan(file, 60'000).verify_every == 0);
+  CHECK(make_plan(file, 60'000).when.verify_every == 0);
   file.run.verify_every = 7;
-  CHECK(make_plan(file, 60'000).verify_every == 7);
+  CHECK(make_plan(file, 60'000).when.verify_every == 7);
   file.exchanges.front().every = {2, false};
-  CHECK(make_plan(file, 60'000).verify_every == 0);
+  CHECK(make_plan(file, 60'000).when.verify_every == 0);
 }
 
 TEST_CASE("a plan counts steps, elements and actors") {
@@ -118,7 +118,7 @@ TEST_CASE("a plan counts steps, elements and actors") {
   CHECK(plan.workers == 4);
   CHECK(plan.steps_per_epoch == 937);  // floor(floor(60000 / 4) / 16)
   CHECK(plan.steps == 2811);
-  CHECK(plan.evaluate_every == 937);
+  CHECK(plan.when.evaluate_every == 937);
   CHECK(plan.layout.parameter_count == 21'840);  // 260 + 5020 + 16050 + 510
   CHECK(plan.layout.parameter_end == 21'904);    // each tensor padded to 16 elements
   CHECK(plan.loss == models::loss_kind::nll);
@@ -161,7 +161,7 @@ TEST_CASE("traffic of a step is the sum over the edges of all exchanges") {
   REQUIRE(plan.exchanges.size() == 2);
   std::uint64_t bytes = 0;
   std::uint64_t messages = 0;
-  for (const auto& edge : plan.exchanges[0].edges) {
+  for (const auto& edge : plan.traffic[0].edges) {
     bytes += edge.bytes;
     messages += edge.messages;
   }
@@ -279,7 +279,8 @@ TEST_CASE("servers count on from the workers, stand on the first node and hold t
   CHECK(plan.actors[13].label.id.what == role::server);
   CHECK(plan.actors[13].label.id.rank == 1);
   CHECK(plan.actors[13].node == 0);
-  CHECK(exchange.bytes_held(0) + exchange.bytes_held(1) == 4 * static_cast<std::uint64_t>(plan.layout.parameter_end));
+  CHECK(plan.bytes_held(exchange, 0) + plan.bytes_held(exchange, 1) ==
+        4 * static_cast<std::uint64_t>(plan.layout.parameter_end));
   CHECK(plan.stores() == std::vector{&exchange});
   const auto text = describe(plan);
   CAPTURE(text);
@@ -334,7 +335,7 @@ TEST_CASE("groups exchange over their leaders, and a plan says who they are and 
                      .options = {}}};
   const auto plan = make_plan(file, 60'000);
   std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;
-  for (const auto& edge : plan.exchanges[2].edges) edges.emplace_back(edge.from, edge.to);
+  for (const auto& edge : plan.traffic[2].edges) edges.emplace_back(edge.from, edge.to);
   std::sort(edges.begin(), edges.end());
   CHECK(edges == std::vector<std::pair<std::uint32_t, std::uint32_t>>{{0, 1}, {0, 2}, {1, 0}, {2, 0}, {2, 3}, {3, 2}});
   const auto text = describe(plan);
@@ -426,7 +427,7 @@ TEST_CASE("where the workers are does not change the route of encoded messages")
     if (on_two_nodes) file.nodes = {{.name = "alpha", .workers = 2}, {.name = "beta", .workers = 2}};
     std::vector<std::pair<std::uint32_t, std::uint32_t>> ends;
     const auto plan = make_plan(file, 60'000);
-    for (const auto& edge : plan.exchanges[0].edges) ends.emplace_back(edge.from, edge.to);
+    for (const auto& edge : plan.traffic[0].edges) ends.emplace_back(edge.from, edge.to);
     return ends;
   };
   CHECK(edges(false) == edges(true));

@@ -35,9 +35,9 @@ TEST_CASE("a run of no steps is legal") {
 TEST_CASE("an evaluation interval counts in steps or in epochs") {
   auto file = four_workers();
   file.evaluate.every = {.count = 100, .in_epochs = false};
-  CHECK(make_plan(file, 60'000).evaluate_every == 100);
+  CHECK(make_plan(file, 60'000).when.evaluate_every == 100);
   file.evaluate.every = {.count = 2, .in_epochs = true};
-  CHECK(make_plan(file, 60'000).evaluate_every == 1874);
+  CHECK(make_plan(file, 60'000).when.evaluate_every == 1874);
 }
 
 TEST_CASE("a global batch is divided among the workers") {

@@ -73,7 +73,8 @@ TEST_CASE("two exchanges with servers name them apart") {
   plan.exchanges.push_back(plan.exchanges.front());
   plan.exchanges[1].name = "second";
   plan.exchanges[1].first_server = 3;
-  plan.exchanges[1].edges = {{0, 3, 1, 64}, {3, 0, 1, 64}};
+  plan.exchanges[1].place = 1;
+  plan.traffic.push_back({.edges = {{0, 3, 1, 64}, {3, 0, 1, 64}}});
   const auto dot = to_dot(plan);
   CHECK(dot.find(">exchange s0<") != std::string::npos);
   CHECK(dot.find(">second s0<") != std::string::npos);
@@ -120,7 +121,7 @@ TEST_CASE("servers of groups stand outside the groups") {
     auto plan = pairs(groups);
     auto& exchange = plan.exchanges[0];
     exchange.nature.servers = servers;
-    for (std::uint32_t i = 0; i < servers; ++i) exchange.edges.push_back({plan.workers + i, 0, 1, 1024, 1, 256});
+    for (std::uint32_t i = 0; i < servers; ++i) plan.traffic[0].edges.push_back({plan.workers + i, 0, 1, 1024, 1, 256});
     const auto dot = to_dot(plan);
     const auto frames = frames_of(dot);
     const auto boxes = boxes_of(dot, "exchange s\\d+");

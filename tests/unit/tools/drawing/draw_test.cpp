@@ -90,14 +90,14 @@ TEST_CASE("the DOT text has an edge for each of the plan, however it is drawn") 
                            on_nodes(mesh(12), {4, 4, 4}), exponential(16)}) {
     const auto dot = to_dot(plan);
     CAPTURE(plan.workers);
-    CHECK(count(dot, " -> ") == plan.exchanges[0].edges.size());
-    for (const auto& edge : plan.exchanges[0].edges) {
+    CHECK(count(dot, " -> ") == plan.traffic[0].edges.size());
+    for (const auto& edge : plan.traffic[0].edges) {
       const auto name = [&](std::uint32_t id) {
         return id < plan.workers ? "w" + std::to_string(id) : "exchange s" + std::to_string(id - plan.workers);
       };
       CHECK(count(dot, "\"" + name(edge.from) + "\" -> \"" + name(edge.to) + "\" [") == 1);
     }
-    CHECK(count(dot, ", bytes=" + std::to_string(plan.exchanges[0].edges[0].bytes) + "]") > 0);
+    CHECK(count(dot, ", bytes=" + std::to_string(plan.traffic[0].edges[0].bytes) + "]") > 0);
   }
 }
 
@@ -111,7 +111,7 @@ TEST_CASE("over six workers that all exchange with each other are bundled at a h
   const auto on_three = to_dot(on_nodes(mesh(12), {4, 4, 4}));
   CHECK(count(on_three, ">132 edges of 512 B<") == 1);
   auto incomplete = mesh(12);
-  incomplete.exchanges[0].edges.pop_back();
+  incomplete.traffic[0].edges.pop_back();
   CHECK(count(to_dot(incomplete), "with every other") == 0);
 }
 
@@ -132,7 +132,7 @@ TEST_CASE("a torus is drawn as a grid") {
     if (i >= 4) CHECK(boxes[i].y < boxes[i - 4].y);
   }
   auto broken = torus(3, 4);
-  std::erase_if(broken.exchanges[0].edges, [](const auto& edge) { return edge.from + edge.to == 21; });  // 10 and 11
+  std::erase_if(broken.traffic[0].edges, [](const auto& edge) { return edge.from + edge.to == 21; });  // 10 and 11
   CHECK(boxes_of(to_dot(broken))[1].x != boxes_of(to_dot(broken))[5].x);
 }
 
@@ -147,7 +147,7 @@ TEST_CASE("of many lines only those of one worker are drawn in full") {
 TEST_CASE("a graph that changes is dashed, and says so") {
   for (const auto workers : {4u, 12u}) {
     auto plan = mesh(workers);
-    for (auto& edge : plan.exchanges[0].edges) edge.used = 1.0 / (workers - 1);
+    for (auto& edge : plan.traffic[0].edges) edge.used = 1.0 / (workers - 1);
     const auto dot = to_dot(plan);
     CHECK(dot.find("; drawn anew at each exchange<") != std::string::npos);
     CHECK(dot.find(std::to_string(2 * workers) + " messages and ") != std::string::npos);
