@@ -1,6 +1,7 @@
 #include "troupe/actors/coordinator/coordinator.hpp"
 
 #include "troupe/actors/coordinator/coordinator_state.hpp"
+#include "troupe/algorithms/support/assert.hpp"
 
 #include <caf/all.hpp>
 
@@ -16,7 +17,7 @@ namespace {
 /// Assigns batches up to the step that evaluations and checkpoints allow.
 void hand_out(coordinator_pointer self) {
   auto& my = self->state;
-  if (my.halting) return;
+  if (my.halting()) return;
   for (const auto& [rank, more] : my.queue->hand_out(std::min(my.allowed, my.barrier)))
     self->send(my.workers.at(static_cast<std::size_t>(rank)), control::assign{rank, more});
 }
@@ -24,6 +25,7 @@ void hand_out(coordinator_pointer self) {
 void finish(coordinator_pointer self) {
   auto& my = self->state;
   if (my.finished) return;
+  TROUPE_ASSERT(my.reports.empty(), "COORDINATOR-2: the last report has been written");
   my.finished = true;
   auto end = my.totals.end_of(my.latest.line, my.status, my.stopped_by);
   // No deadline: a slow disk, or a terminal that is scrolled back, must not cost the result.
@@ -65,14 +67,14 @@ void write(coordinator_pointer self) {
   my.reports.pop_front();
   my.arrived.forget_before(my.latest.line.step);
   if (my.latest.found) {
-    if (!my.halting && !verdict.stopped_by.empty() && !my.is_last(my.latest)) {
+    if (!my.halting() && !verdict.stopped_by.empty() && !my.is_last(my.latest)) {
       my.status = "stopped_early";
       my.stopped_by = verdict.stopped_by;
       my.last = my.latest.line.step;
     } else {
       my.judged = my.latest.line.step;
-      if (!my.halting) my.totals.clock.release(self->clock().now());
-      if (!my.halting) let_continue(self);
+      if (!my.halting()) my.totals.clock.release(self->clock().now());
+      if (!my.halting()) let_continue(self);
     }
   }
   if (my.is_last(my.latest)) finish(self);
@@ -82,6 +84,7 @@ void write(coordinator_pointer self) {
 void add_report(coordinator_pointer self, std::uint64_t step, const std::vector<milestone>& all) {
   auto& my = self->state;
   const auto now = self->clock().now();
+  TROUPE_ASSERT(my.reports.empty() || my.reports.back().line.step <= step, "COORDINATOR-1: steps never decrease");
   my.reports.push_back(my.totals.report_of(step, all, now));
   if (step == my.allowed && step != my.last) my.totals.clock.hold(now);  // until there is a verdict
 }
@@ -142,7 +145,7 @@ void close(coordinator_pointer self) {
 /// Closes the run if all workers, which end at different steps, have ended.
 void close_if_all_ended(coordinator_pointer self) {
   const auto& my = self->state;
-  if (!my.saves_at_end && my.arrived.all_have_reached(my.ends)) close(self);
+  if (my.ending != early_end::saving && my.arrived.all_have_reached(my.ends)) close(self);
 }
 
 /// Takes a milestone of a worker that has batches of its own.
@@ -150,7 +153,7 @@ void take_own(coordinator_pointer self, const milestone& reached) {
   auto& my = self->state;
   my.arrived.take(reached);
   my.totals.count_arrival(reached);
-  if (my.ends_apart() && !my.saves_at_end && reached.step >= my.last) return close_if_all_ended(self);
+  if (my.ends_apart() && my.ending != early_end::saving && reached.step >= my.last) return close_if_all_ended(self);
   const auto all = my.arrived.complete(reached.step);
   if (!all) return;
   add_report(self, reached.step, *all);
@@ -172,7 +175,7 @@ void take_of_queue(coordinator_pointer self, const milestone& reached) {
 /// Lets the workers, which have halted, end where it was decided.
 void end_run(coordinator_pointer self) {
   auto& my = self->state;
-  my.saves_at_end = false;
+  my.ending = early_end::decided;
   tell_all(self, [&my](rank_id rank) { return control::finish{rank, my.ends[static_cast<std::size_t>(rank)]}; });
   if (my.ends_apart()) return close_if_all_ended(self);
   if (my.totals.reported() == my.last && my.reports.empty()) repeat_latest(my);
@@ -188,7 +191,7 @@ void end_early(coordinator_pointer self) {
   if (my.queue) my.last = std::accumulate(my.ends.begin(), my.ends.end(), std::uint64_t{0}) / my.options.workers;
   if (my.last == my.options.when.steps && my.status == "max_seconds") my.status = "done";  // nothing was cut short
   if (my.options.in_lockstep) std::fill(my.ends.begin(), my.ends.end(), my.last);
-  if (!my.saves_at_end || my.last >= my.options.when.steps) return end_run(self);
+  if (my.ending != early_end::saving || my.last >= my.options.when.steps) return end_run(self);
   tell_all(self, [&my](rank_id rank) { return control::proceed{rank, my.ends[static_cast<std::size_t>(rank)]}; });
   begin_checkpoint(self, my.last, [self] { end_run(self); });
 }
@@ -208,7 +211,7 @@ void let_continue(coordinator_pointer self) {
 
 void process(coordinator_pointer self) {
   auto& my = self->state;
-  while (!my.assembling && !my.evaluating && !my.finished && !my.saves_at_end && !my.reports.empty()) {
+  while (my.first == report_work::none && !my.finished && my.ending != early_end::saving && !my.reports.empty()) {
     auto& first = my.reports.front();
     const auto last = my.is_last(first);
     const auto evaluated = (first.evaluated || last) && !my.interrupted();
@@ -237,9 +240,8 @@ void halt(coordinator_pointer self, std::string status) {
   if (my.finished) return;
   my.status = std::move(status);
   if (my.interrupted() && !my.deliveries.replays()) self->send(my.evaluator, cancel_atom_v);
-  if (my.halting) return;
-  my.halting = true;
-  my.saves_at_end = my.makes_checkpoints();
+  if (my.halting()) return;
+  my.ending = my.makes_checkpoints() ? early_end::saving : early_end::halting;
   my.collection.open = false;
   my.ends.resize(my.workers.size());
   tell_all(self, [&my](rank_id rank) {
@@ -365,7 +367,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
         auto& my = self->state;
         if (my.options.restored) return void(++my.time_limits_waiting);
         admit(self, delivery::kind::time_limit, rank_id{}, 0, [self] {
-          if (!self->state.halting) halt(self, "max_seconds");  // else it ends for another reason already
+          if (!self->state.halting()) halt(self, "max_seconds");  // else it ends for another reason already
         });
       },
       [](done_atom, const completion& done) { (*done.run)(); },

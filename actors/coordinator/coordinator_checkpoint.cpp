@@ -2,6 +2,7 @@
 #include "troupe/actors/coordinator/coordinator_state.hpp"
 #include "troupe/actors/wire/actor_id.hpp"
 #include "troupe/algorithms/messages/message_state.hpp"
+#include "troupe/algorithms/support/assert.hpp"
 
 #include <caf/all.hpp>
 
@@ -35,7 +36,7 @@ void continue_beyond_barrier(coordinator_pointer self) {
 /// All workers wait at the barrier. A checkpoint that is due while another one is being written is skipped.
 void take_checkpoint_at_barrier(coordinator_pointer self) {
   auto& my = self->state;
-  if (my.finished || my.halting) return;
+  if (my.finished || my.halting()) return;
   if (my.writing) return continue_beyond_barrier(self);
   begin_checkpoint(self, my.barrier, [self] { continue_beyond_barrier(self); });
 }
@@ -147,6 +148,7 @@ void look_for_barrier(coordinator_pointer self) {
 
 void begin_checkpoint(coordinator_pointer self, std::uint64_t step, std::function<void()> then) {
   auto& my = self->state;
+  TROUPE_ASSERT(!my.collection.open, "COORDINATOR-3: one checkpoint at a time");
   const auto number = my.collection.number + 1;
   my.collection = {
       .number = number, .open = true, .missing = my.workers.size(), .states = {step, {}}, .then = std::move(then)};
@@ -165,7 +167,7 @@ void take_state(coordinator_pointer self, rank_id worker, std::uint64_t number, 
 void write_checkpoint_if_complete(coordinator_pointer self) {
   auto& my = self->state;
   auto& made = my.collection;
-  if (!made.open || my.assembling || my.finished || !is_complete(my)) return;
+  if (!made.open || my.first == report_work::assembling || my.finished || !is_complete(my)) return;
   made.states.actors.emplace("coordinator", my.state(self->clock().now()));
   made.open = false;
   my.writing = true;

@@ -33,6 +33,17 @@ struct checkpoint_collection {
   std::function<void()> then;  ///< Continues the run.
 };
 
+/// What is being done with the first report.
+enum class report_work : std::uint8_t { none, assembling, evaluating };
+
+/// How far an early end of the run has come.
+enum class early_end : std::uint8_t {
+  no,
+  halting,  ///< The workers were told to halt.
+  saving,   ///< The same, and nothing may change before a checkpoint is taken.
+  decided,  ///< The step at which the run ends is known.
+};
+
 struct coordinator_state {
   static inline const char* name = "coordinator";
   coordinator_options options;
@@ -48,35 +59,37 @@ struct coordinator_state {
   rules::agreement replicas;  ///< Compares the digests of replicas that should be equal.
   rules::run_totals totals;
   rules::verdicts verdicts;
-  std::deque<rules::report> reports;  ///< Reports of steps that all workers have reported; written in this order.
-  bool assembling{false};             ///< The result of the first report is being assembled.
-  bool evaluating{false};             ///< The first report is being evaluated.
-  rules::report latest;               ///< The last report that was written, with its result.
-  std::optional<snapshot> best;       ///< The best result so far. Used only with checkpoints.
-  std::uint64_t judged{0};            ///< Step of the last evaluation that was written.
+  /// Reports of steps that all workers have reported. COORDINATOR-1: steps never decrease, and they are written in this
+  /// order, one at a time.
+  std::deque<rules::report> reports;
+  report_work first{report_work::none};
+  rules::report latest;          ///< The last report that was written, with its result.
+  std::optional<snapshot> best;  ///< The best result so far. Used only with checkpoints.
+  std::uint64_t judged{0};       ///< Step of the last evaluation that was written.
   /// Steps up to which a continued run reports nothing further, because its schedule of evaluations has changed.
   std::uint64_t passed{0};
   std::uint64_t allowed{0};    ///< Steps that the workers may make, as far as evaluations are concerned.
   std::uint64_t last{0};       ///< The step at which the run ends.
   std::string status{"done"};  ///< Status of the `end` record.
   std::string stopped_by;      ///< See record::stopped_by.
-  bool halting{false}, finished{false};
+  early_end ending{early_end::no};
+  bool finished{false};  ///< COORDINATOR-2: the recorder is asked to save the result, once, after the last report.
   std::set<rank_id> to_answer_halt;  ///< Workers that were told to halt and have not answered.
   std::uint64_t halt_answers{0};     ///< Answers that were taken in.
   std::vector<std::uint64_t> ends;   ///< By rank: steps that a halted worker has started, and then, where it ends.
 
   /// The next step at which all workers wait for a checkpoint; no further one is granted before.
   std::uint64_t barrier{std::numeric_limits<std::uint64_t>::max()};
-  std::set<rank_id> waiting;  ///< Workers that wait there. Not used with a queue.
-  checkpoint_collection collection;
-  bool writing{false};       ///< The recorder is writing a checkpoint.
-  bool saves_at_end{false};  ///< The run is ending early, and nothing may change before a checkpoint is taken.
-  std::size_t restoring{0};  ///< Workers and servers that are not restored yet.
+  std::set<rank_id> waiting;         ///< Workers that wait there. Not used with a queue.
+  checkpoint_collection collection;  ///< COORDINATOR-3: one at a time.
+  bool writing{false};               ///< The recorder is writing a checkpoint.
+  std::size_t restoring{0};          ///< Workers and servers that are not restored yet.
   /// Signals and ends of the time limit that came while the run was being restored.
   std::size_t interrupts_waiting{0}, time_limits_waiting{0};
 
   bool interrupted() const { return status == "interrupted"; }
-  bool ends_apart() const { return halting && !options.in_lockstep && halt_answers == workers.size(); }
+  bool halting() const { return ending != early_end::no; }
+  bool ends_apart() const { return halting() && !options.in_lockstep && halt_answers == workers.size(); }
   bool is_last(const rules::report& one) const { return ends_apart() ? one.ends : one.line.step == last; }
   bool waits_for_verdicts() const { return options.stop.any() || options.pauses; }
   bool makes_checkpoints() const { return options.when.checkpoint_every > 0; }

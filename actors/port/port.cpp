@@ -28,8 +28,9 @@ std::uint32_t wanted_with(const port_state& my, std::int64_t element) {
 void advance_step(port_pointer self) {
   auto& my = self->state;
   my.answers.erase(my.step);
-  my.contributed.clear();
+  if (my.reform) my.reform->contributed.clear();
   my.step += my.options.own.due.every;
+  TROUPE_ASSERT(my.answers.empty() || my.answers.begin()->first >= my.step, "PORT-2: answers of past steps are gone");
   with_member(
       self, {.what = task::kind::state},
       [step = my.step](member& algorithm) {
@@ -86,7 +87,7 @@ caf::result<std::string> hear_of_lost(port_pointer self, const std::vector<rank_
         std::erase_if(whom.missing, alive);
         const auto text = whom.missing.empty() ? std::string{} : waits(options, whom);
         promise.deliver(text);
-        if (!text.empty() && !self->state.paused) fail(self, make_error(errc::peer_lost, text));
+        if (!text.empty() && !self->state.is_paused()) fail(self, make_error(errc::peer_lost, text));
       });
   return promise;
 }
@@ -110,7 +111,7 @@ void watch_round(port_pointer self) {
 /// Ends the port if its worker waits for too long.
 void watch_worker(port_pointer self) {
   auto& my = self->state;
-  if (my.paused) return;
+  if (my.is_paused()) return;
   // A server knows better which ranks it is waiting for, and is given the time to report it.
   const auto patience = ticks_of_timeout + (my.options.own.among.servers > 0 ? 1 : 0);
   bool overdue_at_all = false;
@@ -138,7 +139,7 @@ std::vector<partial_answer>& answers_of(port_state& my, std::uint64_t step) {
 
 void answer_worker(port_pointer self) {
   auto& my = self->state;
-  if (my.paused) return;  // what was reported to `pause` must stay true until `reform`
+  if (my.is_paused()) return;  // what was reported to `pause` must stay true until `reform`
   auto& answers = answers_of(my, my.step);
   for (auto waits = my.waiting.begin(); waits != my.waiting.end();) {
     auto& [which, one] = *waits;
@@ -152,7 +153,7 @@ void answer_worker(port_pointer self) {
     answer.version = found.version;
     answer.payload_bytes = my.payload_bytes;
     answer.sample_count = found.sample_count;
-    if (my.options.can_reform) my.last = answer;
+    if (my.reform) my.reform->last = answer;
     one.promise.deliver(std::move(answer));
     found.given = true;
     waits = my.waiting.erase(waits);
@@ -213,22 +214,22 @@ void hand_to_member(port_pointer self, const part& piece) {
 void take(port_pointer self, const part& piece) {
   auto& my = self->state;
   const auto own = is_own(my, piece);
-  if (my.options.can_reform && !own) {
+  if (my.reform && !own) {
     const auto generation = my.options.own.among.generation;
     if (piece.origin.generation == generation + 1 && piece.origin.run == my.options.run) {
-      if (my.early.size() < most_early) return my.early.push_back(piece);
+      if (my.reform->early.size() < most_early) return my.reform->early.push_back(piece);
       return fail(self,
                   make_error(errc::mismatch, my.options.name + ": received more than " + std::to_string(most_early) +
                                                  " parts of the next generation before it was re-formed"));
     }
-    if (piece.origin.generation < generation || my.paused) return;
+    if (piece.origin.generation < generation || my.reform->paused) return;
   }
   if (const auto why = refusal(my, piece)) return fail(self, *why);
   if (own && !my.most_ahead) my.step = std::max(my.step, piece.origin.step);  // the worker may leave out steps
-  if (own && my.options.can_reform) {
-    my.contributed.push_back(piece);
-    my.contributed.back().receipt.reset();
-    if (my.paused) return;  // contributed when the exchange is re-formed
+  if (own && my.reform) {
+    my.reform->contributed.push_back(piece);
+    my.reform->contributed.back().receipt.reset();
+    if (my.reform->paused) return;  // contributed when the exchange is re-formed
   }
   // What a server sends is counted where it arrives, so that a worker's count is complete with its answer.
   if (static_cast<std::uint32_t>(*index_of(my.options, piece.origin.sender)) >= my.options.own.among.world_size)
@@ -247,6 +248,7 @@ port_actor::behavior_type port(port_pointer self, port_options options, member_m
   my.wanted = options.answers_buckets ? own.buckets : std::vector<range>{{0, own.layout.parameter_end}};
   my.step = own.due.next_due(own.first_step + own.due.lead);
   my.options = std::move(options);
+  if (my.options.can_reform) my.reform.emplace();
   my.deliveries = intake{my.options.deliveries};
   my.make = std::move(make);
   make_member(my);

@@ -41,16 +41,16 @@ void restore(port_state& my, const state_dict& state) {
 
 caf::result<exchange_standing> pause(port_pointer self) {
   auto& my = self->state;
-  if (!my.options.can_reform || my.options.answers_buckets || my.options.own.among.servers > 0)
+  if (!my.reform || my.options.answers_buckets || my.options.own.among.servers > 0)
     return make_error(errc::mismatch, my.options.name + ": cannot be re-formed");
-  my.paused = true;
+  my.reform->paused = true;
   auto promise = self->make_response_promise<exchange_standing>();
   // On the lane, so that the parts accepted before are processed first.
   with_member(
       self, {.what = task::kind::state}, [](member&) { return true; },
       [self, promise](bool) mutable {
         const auto& my = self->state;
-        promise.deliver(exchange_standing{my.step, my.last});
+        promise.deliver(exchange_standing{my.step, my.reform->last});
       });
   return promise;
 }
@@ -58,13 +58,13 @@ caf::result<exchange_standing> pause(port_pointer self) {
 caf::result<void> reform(port_pointer self, const reformation& now) {
   auto& my = self->state;
   auto& own = my.options.own;
-  if (!my.paused) return make_error(errc::mismatch, my.options.name + ": received reform without pause");
+  if (!my.is_paused()) return make_error(errc::mismatch, my.options.name + ": received reform without pause");
   if (now.among.generation != own.among.generation + 1)
     return make_error(errc::mismatch, my.options.name + ": received generation " +
                                           std::to_string(now.among.generation) + "; expected " +
                                           std::to_string(own.among.generation + 1));
-  my.paused = false;
-  for (auto& [which, one] : my.waiting) one.ticks = 0;
+  my.reform->paused = false;
+  for (auto& [which, request] : my.waiting) request.ticks = 0;
   own.among = now.among;
   own.common.reset();  // it depends on the number of members
   my.options.peers.clear();
@@ -83,9 +83,9 @@ caf::result<void> reform(port_pointer self, const reformation& now) {
     }
     if (!my.waiting.empty()) answer_worker(self);
   } else {
-    for (const auto& piece : my.contributed) hand_to_member(self, piece);
+    for (const auto& piece : my.reform->contributed) hand_to_member(self, piece);
   }
-  for (const auto& piece : std::exchange(my.early, {})) take(self, piece);
+  for (const auto& piece : std::exchange(my.reform->early, {})) take(self, piece);
   return caf::unit;
 }
 

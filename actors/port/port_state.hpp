@@ -38,10 +38,20 @@ struct partial_answer {
   bool given{false};
 };
 
+/// A request of the worker for an answer.
 struct waiting_worker {
   stamp who;
   caf::typed_response_promise<outcome> promise;
-  int ticks{0};  ///< Of the deadline, while it waits: a process that was stopped meanwhile loses one only.
+  /// Deadline ticks since the wait began: ticks, not time, so that a process that was suspended misses at most one.
+  int ticks{0};
+};
+
+/// What a port keeps so that its exchange can continue with other members.
+struct reforming {
+  bool paused{false};             ///< Between `pause` and `reform`: nothing is answered.
+  std::vector<part> contributed;  ///< What the worker has contributed to the step under way.
+  std::optional<outcome> last;    ///< The last answer, until the next one is complete.
+  std::vector<part> early;        ///< Parts of the next generation, to which the port does not belong yet.
 };
 
 struct port_state {
@@ -51,11 +61,11 @@ struct port_state {
   std::shared_ptr<member> algorithm;  ///< Used on the lane only, where there is one.
   std::unique_ptr<lane> where;
   std::vector<peer_port> peers;  ///< In the order of port_options::peers.
-  /// The step that is answered next. PORT-1: parts of this exchange and the next ones, so far as a peer
-  /// can be ahead (member::steps_ahead), are taken, no others.
+  /// The step that is answered next. PORT-1: a port takes parts of this exchange and of the next `steps_ahead()`
+  /// exchanges, and refuses all others. PORT-2: it never decreases, and no answer to an earlier step is kept.
   std::uint64_t step{0};
   std::optional<std::uint64_t> most_ahead{1};  ///< In steps; nothing if the member checks steps itself.
-  int quiet_ticks{0};                          ///< Of a server: since a part came.
+  int quiet_ticks{0};                          ///< Servers only: deadline ticks since the last part arrived.
   std::vector<range> wanted;  ///< What a worker awaits by itself of each step: the whole, or the buckets.
   std::map<std::uint64_t, std::vector<partial_answer>> answers;  ///< By step and by `wanted`.
   std::map<std::uint32_t, waiting_worker> waiting;               ///< At `step`, by `wanted`.
@@ -63,15 +73,12 @@ struct port_state {
   intake deliveries;        ///< Of a server; see port_options::deliveries.
   std::uint64_t handed{0};  ///< Number of deliveries that the member has been handed.
   std::map<std::pair<std::uint32_t, bool>, std::uint64_t> arrows;  ///< In a trace: parts to (true) or from an id.
+  std::optional<reforming> reform;                                 ///< With port_options::can_reform, else empty.
 
-  // Only with port_options::can_reform.
-  bool paused{false};
-  std::vector<part> contributed;  ///< What the worker has contributed to `step`.
-  std::optional<outcome> last;    ///< The last answer, until the next one is complete.
-  std::vector<part> early;        ///< Parts of the next generation, to which the port does not belong yet.
+  bool is_paused() const { return reform && reform->paused; }
 };
 
-/// Maximum number of parts that port_state::early holds: more are refused.
+/// Maximum number of parts that reforming::early holds: more are refused.
 constexpr std::size_t most_early = 4096;
 
 using port_pointer = port_actor::stateful_pointer<port_state>;

@@ -40,13 +40,14 @@ bool must_verify(const worker_state& my) {
 /// with replicas that were not compared.
 void verify(worker_pointer self) {
   auto& my = self->state;
+  TROUPE_ASSERT(my.asked == compute_request::none, "WORKER-4: one request to compute at a time");
   my.verified = my.completed;
-  my.computing = true;
+  my.asked = compute_request::digests;
   self->request(my.contacts.compute, my.options.timeout, verify_atom_v, my.now)
       .then(
           [self](const digest_list& digests) {
             auto& my = self->state;
-            my.computing = false;
+            my.asked = compute_request::none;
             self->send(my.contacts.coordinator, control::verified{my.options.rank, my.completed, digests});
             walk(self);
           },
@@ -144,10 +145,10 @@ void count(worker_state& my, const advanced& done, double seconds) {
 /// Answers a request to halt, if it can be answered now.
 void answer_halt(worker_pointer self) {
   auto& my = self->state;
-  if (!my.owes_halted || (my.computing && my.many_steps)) return;
+  if (my.halt != halt_request::owed || my.asked == compute_request::many_steps) return;
   if (my.options.gate && !my.options.gate->may_halt(my.begun)) return;
   my.granted = my.begun;
-  my.owes_halted = false;
+  my.halt = halt_request::settled;
   self->send(my.contacts.coordinator, control::halted{my.options.rank, my.begun});
 }
 
@@ -155,7 +156,7 @@ void answer_halt(worker_pointer self) {
 void take_computed(worker_pointer self, const rules::local_work& work, advanced& done,
                    caf::actor_clock::time_point asked) {
   auto& my = self->state;
-  my.computing = false;
+  const auto many_steps = std::exchange(my.asked, compute_request::none) == compute_request::many_steps;
   my.compute_due.reset();
   my.word = work.word_after;
   my.now = std::move(done.now);
@@ -163,9 +164,9 @@ void take_computed(worker_pointer self, const rules::local_work& work, advanced&
   my.x_on_host = done.host_parameters;
   my.g_on_host = done.host_gradient;
   count(my, done, std::chrono::duration<double>(self->clock().now() - asked).count());
-  my.completed = my.many_steps ? my.now.origin.step : my.completed + work.steps;
-  if (my.many_steps) my.begun = my.completed;
-  my.in_step = !my.many_steps && my.in_step && work.begins + 1 > work.steps;
+  my.completed = many_steps ? my.now.origin.step : my.completed + work.steps;
+  if (many_steps) my.begun = my.completed;
+  my.in_step = !many_steps && my.in_step && work.begins + 1 > work.steps;
   answer_halt(self);
   if (work.steps > 0) report_progress(self);
   walk(self);
@@ -176,9 +177,10 @@ void compute(worker_pointer self, const rules::local_work& work) {
   auto request = request_of(my, work);
   my.departed = request.leaving.buckets != nullptr;
   const auto port = my.departed ? my.contacts.ports[request.leaving.place] : port_actor{};
-  my.computing = true;
+  TROUPE_ASSERT(my.asked == compute_request::none, "WORKER-4: one request to compute at a time");
+  my.asked = work.times > 1 ? compute_request::many_steps : compute_request::one_step;
   my.begun += work.begins;
-  my.many_steps = work.times > 1;
+  TROUPE_ASSERT(my.begun <= my.granted, "WORKER-3: no step is started that was not granted");
   constexpr std::uint32_t most_timeouts = 100'000;  // their sum must fit a clock
   const auto timeouts = std::min(work.times, most_timeouts) * (my.options.synchronised_norms ? 2 : 1);
   const auto since = self->clock().now();
@@ -232,6 +234,7 @@ void begin_exchange(worker_pointer self, std::size_t word) {
   }
   own.which = {exchange.place, 0};
   const auto who = own.origin;
+  TROUPE_ASSERT(!my.exchanging, "WORKER-5: one exchange at a time");
   my.exchanging = open_exchange{.word = word, .answer = {}};
   if (!std::exchange(my.departed, false)) self->send(port, part_atom_v, std::move(own));
   // The port enforces its own deadline and knows which ranks are missing; this one only guards against a port that does
@@ -270,6 +273,7 @@ void complete_step(worker_pointer self) {
   auto& my = self->state;
   my.in_step = false;
   my.completed += 1;
+  TROUPE_ASSERT(my.completed <= my.begun, "WORKER-2: a completed step was started");
   report_progress(self);
 }
 
@@ -307,7 +311,7 @@ void walk(worker_pointer self) {
   auto& my = self->state;
   const auto& loop = my.options.loop;
   answer_halt(self);
-  while (!my.computing) {
+  while (my.asked == compute_request::none) {
     if (!my.in_step) {
       if (my.options.gate)
         for (const auto step : my.options.gate->requests_due(my.completed)) my.to_show.push_back(step);
@@ -322,6 +326,7 @@ void walk(worker_pointer self) {
       if (my.stands_since) report_standing(my, self->clock().now());
       my.in_step = true;
       my.begun += 1;
+      TROUPE_ASSERT(my.begun <= my.granted, "WORKER-3: no step is started that was not granted");
       if (my.now.origin.step < my.continues_at) {
         skip_step(self);
         continue;
@@ -370,7 +375,7 @@ worker_actor::extend<caf::reacts_to<tick_atom>>::behavior_type worker(worker_poi
       [self](const control::assign& assigned) {
         auto& my = self->state;
         const auto& more = assigned.what;
-        if (my.halted) return;
+        if (my.halt != halt_request::none) return;
         if (!my.options.draws_from_queue || more.first_step != my.granted)
           throw std::logic_error("received an assignment that does not follow the one before it");
         my.reports.assigned.push_back(more);
@@ -379,18 +384,17 @@ worker_actor::extend<caf::reacts_to<tick_atom>>::behavior_type worker(worker_poi
       },
       [self](const control::halt&) {
         auto& my = self->state;
-        my.halted = true;
+        my.halt = halt_request::owed;
         if (!my.holds_requests()) {
           my.granted = my.begun;
-          if (my.computing && my.many_steps) self->send(my.contacts.compute, cancel_atom_v);
+          if (my.asked == compute_request::many_steps) self->send(my.contacts.compute, cancel_atom_v);
         }
-        my.owes_halted = true;
         walk(self);
       },
       [self](const control::finish& end) {
         auto& my = self->state;
         if (end.steps < my.begun) throw std::logic_error("received a final step that precedes a step already begun");
-        my.halted = true;
+        my.halt = halt_request::settled;
         my.granted = my.reports.last = end.steps;
         walk(self);
       },

@@ -1,5 +1,6 @@
 // How a worker gives its state, and continues from one.
 #include "troupe/actors/worker/worker_state.hpp"
+#include "troupe/algorithms/support/assert.hpp"
 
 #include <caf/all.hpp>
 
@@ -28,6 +29,7 @@ void send_state(worker_pointer self) {
     std::size_t open{0};
   };
   auto& my = self->state;
+  TROUPE_ASSERT(!my.in_step && !my.exchanging && my.answers.empty(), "a state is given between two steps");
   const auto number = *std::exchange(my.wanted, std::nullopt);
   const auto made = std::make_shared<collected>(collected{my.state()});
   for_each_part(self, [&](const auto& actor, const std::string& name) {

@@ -13,7 +13,7 @@
 namespace troupe {
 
 struct worker_progress {
-  /// WORKER-1: x, frozen; stamped with the steps it has made, whether or not they are completed.
+  /// x, stamped with the steps it has made, whether or not they are completed.
   snapshot now;
   std::optional<part> gradient;  ///< g, if it is still to be applied.
   std::uint64_t completed{0};    ///< Completed steps.

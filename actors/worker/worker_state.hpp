@@ -23,6 +23,22 @@ struct open_exchange {
   std::optional<outcome> answer;
 };
 
+/// What the worker has asked of compute and not been answered yet.
+enum class compute_request : std::uint8_t {
+  none,
+  digests,     ///< Digests of its parameters.
+  one_step,    ///< Some operations of at most one step.
+  many_steps,  ///< Several steps, of which a cancel may leave out the last ones.
+};
+
+/// What has become of the request to halt.
+enum class halt_request : std::uint8_t {
+  none,
+  owed,     ///< It is to be answered.
+  settled,  ///< It was answered, or the coordinator has decided at which step the worker ends.
+};
+
+/// WORKER-1: x is frozen; every step writes a new one. The other invariants are below, with what they are about.
 struct worker_state : worker_progress {
   static inline const char* name = "worker";
   worker_options options;
@@ -31,24 +47,24 @@ struct worker_state : worker_progress {
   std::vector<outcome> answers;  ///< Answers of exchanges that compute still has to apply to x or g.
   std::size_t word{0};           ///< Position in the loop.
   bool in_step{false};           ///< A step has been started and is not completed.
-  std::uint64_t begun{0};        ///< WORKER-2: steps that will be completed even if no further one is started.
-  std::uint64_t granted{0};      ///< WORKER-3: no step beyond this many is started.
+  std::uint64_t begun{0};    ///< WORKER-2: steps that will be completed even if none is started; at least `completed`.
+  std::uint64_t granted{0};  ///< WORKER-3: no step beyond this many is started.
   /// Steps before this one are left out: their updates were made without this worker, which was late.
   std::uint64_t continues_at{0};
-  bool computing{false};   ///< Waiting for compute.
-  bool many_steps{false};  ///< The request to compute covers several steps; after a cancel it may make fewer.
-  std::optional<open_exchange> exchanging;
+  compute_request asked{compute_request::none};  ///< WORKER-4: at most one request to compute at a time.
+  std::optional<open_exchange> exchanging;       ///< WORKER-5: at most one exchange at a time.
   bool x_on_host{true}, g_on_host{true};  ///< Whether x and g are in host memory, if compute has a device of its own.
   bool departed{false};                   ///< The contribution to the next exchange has already left, bucket by bucket.
-  bool halted{false};
-  bool owes_halted{false};               ///< A request to halt is to be answered.
+  halt_request halt{halt_request::none};
   std::uint64_t verified{0};             ///< The last step whose parameters were compared with other workers'.
   std::optional<std::uint64_t> arrived;  ///< Step of the last checkpoint at which it has reported to wait.
   std::optional<std::uint64_t> wanted;   ///< Number of the request for its state that is to be answered.
   std::vector<std::uint64_t> to_show;    ///< Steps for which the coordinator has asked for a snapshot.
   caf::actor_clock::time_point last_progress;
-  std::optional<caf::actor_clock::time_point> waits_since;   ///< Of its wait for an exchange, if it waits for one.
-  std::optional<caf::actor_clock::time_point> stands_since;  ///< Of its wait for more steps; only in a traced run.
+  std::optional<caf::actor_clock::time_point>
+      waits_since;  ///< When its wait for an exchange began; empty if it waits for none.
+  std::optional<caf::actor_clock::time_point>
+      stands_since;  ///< When its wait for more steps began; only in a traced run.
   std::optional<caf::actor_clock::time_point> compute_due, exchange_due;  ///< Deadlines of the answers that it awaits.
   std::optional<caf::actor_clock::time_point> ticks_at;                   ///< When the next tick arrives.
 

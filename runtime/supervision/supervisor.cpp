@@ -38,7 +38,7 @@ namespace {
 /// On the first node: starts training, in which these workers take part.
 void begin_run(supervisor_pointer self, const std::vector<directed_worker>& workers) {
   auto& my = self->state;
-  my.now = phase::running;
+  my.enter(phase::running);
   my.options.end->begun = true;
   begin(my.ours, workers);
   if (my.options.began) my.options.began(my.ours);
@@ -55,7 +55,7 @@ void start(supervisor_pointer self) {
 
 /// Establishes the tensor links to all other nodes; `linked` follows.
 void link_node(supervisor_pointer self) {
-  self->state.now = phase::linking;
+  self->state.enter(phase::linking);
   self->state.options.links.tensors->open(tensor_listener_of(self));
 }
 
@@ -75,7 +75,7 @@ void take_linked(supervisor_pointer self) {
     my.nodes[0].ready = true;
     return begin_if_ready(self);
   }
-  my.now = phase::running;
+  my.enter(phase::running);
   my.options.end->begun = true;
   my.tell_first(control::linked{});
 }

@@ -61,7 +61,7 @@ void quit_if_done(supervisor_pointer self) {
 void end_run(supervisor_pointer self) {
   auto& my = self->state;
   if (my.now == phase::ending) return;
-  my.now = phase::ending;
+  my.enter(phase::ending);
   auto& end = *my.options.end;
   if (!end.failure) end.failure = my.blamed.text;
   dismiss(my.ours);

@@ -1,6 +1,7 @@
 // The supervisor's state, and the parts of its behaviour that are in files of their own. Only for supervisor*.cpp.
 #pragma once
 
+#include "troupe/algorithms/support/assert.hpp"
 #include "troupe/runtime/supervision/supervisor.hpp"
 #include "troupe/runtime/transport/proxy.hpp"
 #include "troupe/runtime/transport/state_frames.hpp"
@@ -21,6 +22,7 @@
 namespace troupe::supervision {
 
 /// See the drawing in supervisor.cpp.
+/// SUPERVISOR-1: in this order; a run may end in every one.
 enum class phase : std::uint8_t { joining, linking, running, ending };
 
 /// What the first node knows about a node of the run, itself included.
@@ -52,6 +54,12 @@ struct supervisor_state {
   std::map<std::uint32_t, std::function<void(const std::string&)>> asked;  ///< Nodes whose answers are awaited.
 
   ~supervisor_state() { dismiss(ours); }
+
+  /// Enters a later phase.
+  void enter(phase next) {
+    TROUPE_ASSERT(next > now, "SUPERVISOR-1: phases follow each other");
+    now = next;
+  }
 
   const plan& run_plan() const { return *options.run_plan; }
   std::uint32_t me() const { return options.launch.node; }
