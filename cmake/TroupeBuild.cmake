@@ -43,10 +43,10 @@ if(TROUPE_SANITIZE)
   target_link_options(troupe_options INTERFACE -fsanitize=${TROUPE_SANITIZE})
 endif()
 
-# "troupe/algorithms/messages/messages.hpp" is include/troupe/algorithms/messages/messages.hpp, a symbolic link to the storey, as in an
-# installation. All build folders share it, so that a file compiled with the same options in two of them, such as a
-# release and a CUDA build, is compiled once by ccache.
-set(TROUPE_INCLUDE_ROOT ${PROJECT_SOURCE_DIR}/include)
+# include/ has the headers for programs that use Troupe. For the others, cmake/include/troupe has a symbolic link to each
+# storey, so that "troupe/actors/port/port.hpp" is spelled as in an installation. All build folders share them, so that a
+# file compiled with the same options in two of them, such as a release and a CUDA build, is compiled once by ccache.
+set(TROUPE_INCLUDE_ROOTS ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/cmake/include)
 
 # troupe_library(<storey> SOURCES … LINK … PRIVATE … TOGETHER <n> PRECOMPILED) adds the static library of a storey. Its
 # files are compiled n at a time, so many that a changed line costs at most half a minute: names in anonymous namespaces
@@ -55,7 +55,7 @@ function(troupe_library storey)
   cmake_parse_arguments(arg "PRECOMPILED" "TOGETHER" "SOURCES;LINK;PRIVATE" ${ARGN})
   add_library(troupe_${storey} STATIC ${arg_SOURCES})
   add_library(troupe::${storey} ALIAS troupe_${storey})
-  target_include_directories(troupe_${storey} PUBLIC $<BUILD_INTERFACE:${TROUPE_INCLUDE_ROOT}>
+  target_include_directories(troupe_${storey} PUBLIC "$<BUILD_INTERFACE:${TROUPE_INCLUDE_ROOTS}>"
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(troupe_${storey} PUBLIC ${arg_LINK} troupe_options)
   foreach(library ${arg_PRIVATE})

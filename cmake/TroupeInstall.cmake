@@ -11,13 +11,32 @@ target_compile_features(troupe_apps INTERFACE cxx_std_20)
 set_target_properties(troupe_package PROPERTIES EXPORT_NAME troupe)
 foreach(storey files models data algorithms actors runtime tools)
   set_target_properties(troupe_${storey} PROPERTIES EXPORT_NAME ${storey})
-  install(DIRECTORY ${storey} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe FILES_MATCHING PATTERN "*.hpp")
 endforeach()
 set_target_properties(troupe_apps PROPERTIES EXPORT_NAME command)
-install(FILES apps/command.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/troupe/apps)
 install(TARGETS troupe_package troupe_apps troupe_tools troupe_runtime troupe_actors troupe_algorithms troupe_data troupe_models
   troupe_files troupe_options EXPORT TroupeTargets)
 install(TARGETS troupe)
+
+# The public headers, which are those of include/troupe, and the headers that they include; no others.
+file(GLOB to_read RELATIVE ${PROJECT_SOURCE_DIR}/include/troupe CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/troupe/*.hpp)
+set(public_headers ${to_read})
+while(to_read)
+  list(POP_FRONT to_read header)
+  find_file(path troupe/${header} PATHS ${TROUPE_INCLUDE_ROOTS} NO_DEFAULT_PATH NO_CACHE REQUIRED)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})
+  file(STRINGS ${path} lines REGEX "^#include \"troupe/")
+  foreach(line ${lines})
+    string(REGEX REPLACE "^#include \"troupe/(.*)\"$" "\\1" included ${line})
+    if(NOT included IN_LIST public_headers)
+      list(APPEND public_headers ${included})
+      list(APPEND to_read ${included})
+    endif()
+  endforeach()
+  get_filename_component(folder troupe/${header} DIRECTORY)
+  install(FILES ${path} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder} COMPONENT headers)
+  unset(path)
+endwhile()
+
 install(DIRECTORY topologies DESTINATION ${CMAKE_INSTALL_DATADIR}/troupe)
 
 # The command prints its manual and the completion scripts of shells.
@@ -51,3 +70,15 @@ write_basic_package_version_file(TroupeConfigVersion.cmake COMPATIBILITY SameMin
 install(EXPORT TroupeTargets NAMESPACE troupe:: DESTINATION ${troupe_package})
 install(FILES ${PROJECT_BINARY_DIR}/TroupeConfig.cmake ${PROJECT_BINARY_DIR}/TroupeConfigVersion.cmake
   cmake/TroupeTorch.cmake cmake/FindCAF.cmake DESTINATION ${troupe_package})
+
+# The reference of the public headers, as HTML in <build folder>/api.
+find_program(DOXYGEN doxygen)
+if(DOXYGEN AND PROJECT_IS_TOP_LEVEL)
+  add_custom_target(api
+    COMMAND ${CMAKE_COMMAND} -D CMAKE_INSTALL_COMPONENT=headers -D CMAKE_INSTALL_PREFIX=${PROJECT_BINARY_DIR}/api/headers
+      -P ${PROJECT_BINARY_DIR}/cmake_install.cmake
+    COMMAND ${CMAKE_COMMAND} -E env TROUPE_API=${PROJECT_BINARY_DIR}/api
+      TROUPE_PUBLIC_HEADERS=${PROJECT_BINARY_DIR}/api/headers/${CMAKE_INSTALL_INCLUDEDIR} ${DOXYGEN}
+      ${PROJECT_SOURCE_DIR}/docs/Doxyfile
+    VERBATIM)
+endif()

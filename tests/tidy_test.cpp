@@ -218,6 +218,21 @@ TEST_CASE("no header drags in a heavy one") {
   }
 }
 
+TEST_CASE("a public header says what it is for, and includes headers that there are") {
+  const std::regex include{R"re(^#include "troupe/([^"]+)"$)re", std::regex::multiline};
+  const auto headers = list({"include/troupe"}, {".hpp"});
+  CHECK(headers.size() >= 5);
+  for (const auto& path : headers) {
+    CAPTURE(path);
+    CHECK_FALSE(fs::is_symlink(path));
+    const std::string text = read(path);
+    CHECK(text.starts_with("/// @file\n/// "));
+    CHECK(text.find("\n#pragma once\n") != std::string::npos);
+    for (std::sregex_iterator match{text.begin(), text.end(), include}, end; match != end; ++match)
+      CHECK(fs::exists(root / (*match)[1].str()));
+  }
+}
+
 TEST_CASE("a header says what it is, is included once, and opens no namespace") {
   static const std::regex opens{R"(^\s*using namespace )", std::regex::multiline};
   for (const auto& file : sources()) {

@@ -3,7 +3,7 @@
 // abort() may be called from outside. The library chooses the order of its sums, so promise 1 does not cover them.
 #pragma once
 
-#include "troupe/algorithms/messages/messages.hpp"
+#include "troupe/algorithms/messages/part.hpp"
 
 #include <c10/core/Device.h>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "troupe/algorithms/exchange/member_options.hpp"
-#include "troupe/algorithms/messages/messages.hpp"
+#include "troupe/algorithms/messages/part.hpp"
 #include "troupe/algorithms/rules/reduce.hpp"
 
 #include <cstdint>

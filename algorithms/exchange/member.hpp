@@ -5,7 +5,7 @@
 #pragma once
 
 #include "troupe/algorithms/messages/errc.hpp"
-#include "troupe/algorithms/messages/messages.hpp"
+#include "troupe/algorithms/messages/part.hpp"
 #include "troupe/algorithms/messages/state_dict.hpp"
 
 #include <cstdint>

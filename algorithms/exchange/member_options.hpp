@@ -2,7 +2,7 @@
 #pragma once
 
 #include "troupe/algorithms/exchange/membership.hpp"
-#include "troupe/algorithms/messages/messages.hpp"
+#include "troupe/algorithms/messages/part.hpp"
 #include "troupe/algorithms/messages/state_dict.hpp"
 #include "troupe/algorithms/rules/mixing_schedule.hpp"
 #include "troupe/algorithms/rules/schedule.hpp"
@@ -28,9 +28,11 @@ class shared_memory;
 /// What an exchange sends, what it answers, and its default position in a loop. An exchange that answers a gradient
 /// with parameters has already applied it, so no `apply` follows.
 struct carriage {
-  slot sends{slot::gradient}, answers{slot::gradient};
-  bool behind_apply{false};
+  slot sends{slot::gradient};    ///< What a worker contributes.
+  slot answers{slot::gradient};  ///< What a worker gets back.
+  bool behind_apply{false};      ///< Whether the exchange follows `apply` in the default loop.
 
+  /// Returns whether the exchange applies the gradients itself.
   bool makes_step() const { return sends == slot::gradient && answers == slot::parameters; }
 };
 
@@ -42,14 +44,16 @@ struct common_facts {
   virtual const rules::mixing_schedule* mixing() const { return nullptr; }
 };
 
+/// What a member is made from.
 struct member_options {
-  membership among{};
+  membership among{};           ///< Who takes part.
   std::uint64_t first_step{0};  ///< Steps that the run has completed before this member begins.
   std::uint64_t seed{0};        ///< run.seed, the same for all members; see data::keyed.
   std::uint32_t place{0};       ///< Index of the exchange in the loop: key::place of all its parts.
-  models::flat_layout layout{};
-  models::buffer_pool pool{};
-  setting_values settings{};  ///< Values of exchange_kind::settings with defaults filled in.
+  models::flat_layout
+      layout{};  ///< Layout of the exchanged tensor: the parameters, and the float buffers if they are mixed.
+  models::buffer_pool pool{};  ///< Where results are allocated.
+  setting_values settings{};   ///< Values of exchange_kind::settings with defaults filled in.
   /// Settings of each of `buckets`, if something was chosen for each of them; else null.
   std::shared_ptr<const std::vector<setting_values>> settings_by_bucket{};
   /// Result of exchange_kind::make_common for these settings. If null, a member that needs them computes its own.
@@ -60,7 +64,7 @@ struct member_options {
   /// Pieces that are exchanged separately, each as soon as it is contributed, so that contributions may arrive bucket
   /// by bucket. In the order of leaving, covering the whole; empty for a single piece.
   std::vector<range> buckets{};
-  cadence due{};
+  cadence due{};    ///< The steps in which the exchange happens.
   schedule when{};  ///< Milestones at which a server will be asked for what it holds.
   /// Whether the schedule of the learning rate counts the updates of all workers together, divided by their number;
   /// otherwise it counts the steps of each worker.

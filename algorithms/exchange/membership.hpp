@@ -1,7 +1,7 @@
 // Who takes part in an exchange.
 #pragma once
 
-#include "troupe/algorithms/messages/messages.hpp"
+#include "troupe/algorithms/messages/part.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -19,6 +19,7 @@ struct membership {
   /// Node of each member and server, indexed by position; empty if all are on one node.
   std::vector<std::uint32_t> nodes{};
 
+  /// Returns whether the own index is that of a server.
   bool is_server() const { return static_cast<std::uint32_t>(rank) >= world_size; }
 };
 

@@ -6,9 +6,9 @@
 
 #include "troupe/algorithms/exchange/member.hpp"
 #include "troupe/algorithms/exchange/member_options.hpp"
-#include "troupe/algorithms/messages/messages.hpp"
+#include "troupe/algorithms/messages/part.hpp"
+#include "troupe/algorithms/support/memory_writes.hpp"
 #include "troupe/algorithms/support/setting.hpp"
-#include "troupe/algorithms/training/shared_memory.hpp"
 #include "troupe/models/storage/flat.hpp"
 
 #include <cstdint>
@@ -28,9 +28,10 @@ namespace troupe {
 /// Messages are counted before cutting: a tensor that a route cuts into chunks (member_options::chunk_elements) only
 /// for overlap counts as one. Bytes are the same either way.
 struct planned_edge {
-  std::uint32_t from{0}, to{0};  ///< Ranks.
-  std::uint64_t messages{0};     ///< Number of messages per exchange.
-  std::uint64_t bytes{0};        ///< Tensor payload in bytes per exchange.
+  std::uint32_t from{0};      ///< Index of the sender.
+  std::uint32_t to{0};        ///< Index of the receiver.
+  std::uint64_t messages{0};  ///< Number of messages per exchange.
+  std::uint64_t bytes{0};     ///< Tensor payload in bytes per exchange.
   double used{1};  ///< Share of the exchanges that use this edge; below 1 if the edges change between exchanges.
   std::uint64_t elements{0};  ///< Values in these messages, before they are encoded; set by the plan.
 };
@@ -44,9 +45,9 @@ enum class hosting : std::uint8_t {
 
 /// Properties of a kind under given settings.
 struct exchange_nature {
-  hosting host{hosting::ports};
-  bool deterministic{true};  ///< Whether results are independent of the order of arrival.
-  bool same_for_all{true};   ///< Whether all members get the same answer.
+  hosting host{hosting::ports};  ///< What runs the exchange.
+  bool deterministic{true};      ///< Whether results are independent of the order of arrival.
+  bool same_for_all{true};       ///< Whether all members get the same answer.
   /// Whether a member's answer may wait for contributions of others; then all must end at the same step.
   bool waits_for_others{true};
   std::optional<slot> answers{};  ///< Set if the settings change the answer from that of the carriage.
@@ -64,12 +65,13 @@ struct exchange_nature {
 
 /// A setting that does not fit, with a message: what is wrong, and what was expected.
 struct complaint {
-  std::string key, text;
+  std::string key;   ///< Name of the setting.
+  std::string text;  ///< What is wrong, and what was expected.
 };
 
 /// What a kind may consider when it chooses: the same on every node, since it is a function of the topology file.
 struct surroundings {
-  std::uint32_t members{1};
+  std::uint32_t members{1};             ///< Number of members.
   encoding how{encoding::float32};      ///< Encoding of the messages.
   std::int64_t chunk_elements{0};       ///< See member_options.
   const rules::message_costs* costs{};  ///< How long messages between members take. Null: all in one process.
@@ -77,8 +79,8 @@ struct surroundings {
 
 /// One of the values between which a kind chose, and the time that one exchange would take.
 struct candidate {
-  std::string value{};
-  double seconds{0};
+  std::string value{};  ///< Value of the setting.
+  double seconds{0};    ///< Predicted time of one exchange.
 };
 
 /// What a kind chose for one tensor.
@@ -88,12 +90,13 @@ struct choice {
   std::vector<candidate> candidates{};  ///< The chosen one first; empty if there was nothing to choose.
 };
 
+/// A kind of exchange: what a topology file can name, and what the plan and the ports need to know about it.
 struct exchange_kind {
-  std::string name;
+  std::string name;                           ///< Value of exchange.kind.
   std::string explanation;                    ///< One line.
   std::string source;                         ///< Paper or textbook, with section.
   std::vector<carriage> carries{carriage{}};  ///< The default first.
-  std::vector<setting> settings{};
+  std::vector<setting> settings{};            ///< Keys of its own in the section [exchange].
   /// Makes the member of one worker, or of a server (membership::is_server).
   std::function<std::unique_ptr<member>(const member_options&)> make_member;
   /// Lists the traffic of one exchange among `world_size` members.

@@ -9,6 +9,7 @@
 
 namespace troupe {
 
+/// Kinds of failure.
 enum class errc : std::uint8_t {
   stale = 1,  ///< The part belongs to a step, version or generation that has ended, or was already merged.
   mismatch,   ///< The run, sender, shape or dtype of the part does not fit the receiver.
@@ -17,13 +18,15 @@ enum class errc : std::uint8_t {
   failed,     ///< The work itself failed, in a lane or in a handler; the text gives the reason.
 };
 
+/// Returns the name of a code.
 std::string to_string(errc code);
 
 /// Thrown by a member, or a rule that it uses, that receives something that does not fit; the port reports it to its
 /// worker.
 struct exchange_error : std::runtime_error {
+  /// `text` says what does not fit, and what was expected.
   exchange_error(errc why, const std::string& text) : std::runtime_error(text), code(why) {}
-  errc code;
+  errc code;  ///< Kind of the failure.
 };
 
 /// Returns a readable message for an exception; messages of LibTorch lose their stack trace.

@@ -8,7 +8,7 @@
 // is a gradient whose elements are all rounded to −0 by a mean or an encoding: all of them are below 1e-38.
 #pragma once
 
-#include "troupe/algorithms/messages/messages.hpp"
+#include "troupe/algorithms/messages/part.hpp"
 
 #include <ATen/core/Tensor.h>
 

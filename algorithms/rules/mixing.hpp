@@ -13,7 +13,7 @@ namespace troupe::rules {
 /// Neighbours of each node: row i lists the other nodes that node i hears, ascending. All graphs here except the
 /// exponential one are symmetric.
 struct graph {
-  std::vector<std::vector<std::uint32_t>> hears;
+  std::vector<std::vector<std::uint32_t>> hears;  ///< By node.
 };
 
 /// Returns a ring: each node and the next.
@@ -51,13 +51,13 @@ std::optional<std::pair<std::uint32_t, std::uint32_t>> unequal_nodes(const graph
 
 /// A non-zero entry of a row of W.
 struct neighbour {
-  std::uint32_t index{0};
-  double weight{0};  ///< Positive weight.
+  std::uint32_t index{0};  ///< Column, a node.
+  double weight{0};        ///< Positive weight.
 };
 
 /// Sparse matrix W, [n, n]: row i lists the nodes that i averages, ascending, including i if it has a weight.
 struct mixing_matrix {
-  std::vector<std::vector<neighbour>> rows;
+  std::vector<std::vector<neighbour>> rows;  ///< By node.
 };
 
 /// Returns W(i,j) = 1 / (1 + max(dᵢ, dⱼ)) on edges, with the rest of each row on the diagonal (Xiao, Boyd and Lall
@@ -76,9 +76,9 @@ graph graph_of(const mixing_matrix& mixing);
 
 /// A row or column of W that does not sum to 1.
 struct uneven_sum {
-  bool of_row{true};
-  std::uint32_t index{0};
-  double sum{0};
+  bool of_row{true};       ///< Whether it is a row.
+  std::uint32_t index{0};  ///< Number of the row or column, from 0.
+  double sum{0};           ///< What it sums to.
 };
 
 /// What must sum to 1: rows and columns, so that all nodes reach the mean of their values; or columns alone, which

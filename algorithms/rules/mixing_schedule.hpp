@@ -10,12 +10,14 @@
 
 namespace troupe::rules {
 
+/// The mixing matrices of all exchanges: those of one period, over and over.
 class mixing_schedule {
  public:
   /// One node that hears another one in some of the exchanges.
   struct hearing {
-    std::uint32_t from{0}, to{0};
-    double share{1};  ///< Share of the exchanges, at most 1.
+    std::uint32_t from{0};  ///< The node that is heard.
+    std::uint32_t to{0};    ///< The node that hears it.
+    double share{1};        ///< Share of the exchanges, at most 1.
   };
 
   /// The matrices of one period, at least one, all [n, n].

@@ -1,7 +1,7 @@
 // Flat tensors stored in pieces.
 #pragma once
 
-#include "troupe/algorithms/messages/messages.hpp"
+#include "troupe/algorithms/messages/part.hpp"
 #include "troupe/models/storage/buffer_pool.hpp"
 
 #include <ATen/core/Tensor.h>

@@ -3,7 +3,7 @@
 // change the time, never the bits.
 #pragma once
 
-#include "troupe/algorithms/messages/messages.hpp"
+#include "troupe/algorithms/messages/part.hpp"
 #include "troupe/models/storage/buffer_pool.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -18,8 +18,8 @@ namespace troupe::rules {
 
 /// One summand: [m] values and their weight.
 struct weighted {
-  at::Tensor values;
-  double weight{1};
+  at::Tensor values;  ///< [m], float32.
+  double weight{1};   ///< Weight.
 };
 
 /// Returns ((w₀x₀ + w₁x₁) + w₂x₂ + …) / Σw, [m], fresh from `pool`. A single summand is returned as it is.
@@ -49,11 +49,13 @@ void check_fits(const part& piece, const std::vector<range>& cut);
 /// Collects one tensor's contributions from all ranks, each once, in any order of arrival.
 class rank_fold {
  public:
+  /// Expects one contribution of each of so many ranks.
   explicit rank_fold(std::uint32_t world_size) : summands_(world_size), came_(world_size) {}
 
   /// Stores the contribution of `rank`. Throws exchange_error: stale (arrived before), mismatch (shape).
   void add(rank_id rank, const at::Tensor& values, std::int64_t sample_count);
 
+  /// Returns whether all ranks have contributed.
   bool complete() const { return arrived_ == came_.size(); }
 
   /// Returns the ranks that have not contributed.
@@ -93,6 +95,7 @@ part take_result(rank_fold& fold, const part& last, rank_id owner, models::buffe
 /// contributions, where a peer's may belong to the next step.
 class rank_folds {
  public:
+  /// Expects, in each step, one contribution of each rank to each of the pieces.
   explicit rank_folds(std::uint32_t world_size, std::size_t pieces = 1) : blank_(pieces, rank_fold{world_size}) {}
 
   /// Stores a contribution and returns the fold of its step and piece (key::part, below `pieces`). Throws as

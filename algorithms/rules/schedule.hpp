@@ -7,17 +7,22 @@
 
 namespace troupe {
 
+/// When events of a run are due.
 struct schedule {
-  std::uint64_t steps{0};  ///< Number of steps of the whole run.
-  std::uint64_t steps_per_epoch{1};
+  std::uint64_t steps{0};             ///< Number of steps of the whole run.
+  std::uint64_t steps_per_epoch{1};   ///< Steps of an epoch.
   std::uint64_t evaluate_every{1};    ///< Interval between evaluations, in steps.
   std::uint64_t checkpoint_every{0};  ///< Interval between checkpoints, in steps; 0 for none.
   std::uint64_t verify_every{0};      ///< Interval at which equal replicas are compared, in steps; 0 for never.
 
+  /// Returns whether an epoch ends with the step that makes `step` completed ones.
   bool epoch_ends_at(std::uint64_t step) const { return step > 0 && step % steps_per_epoch == 0; }
+  /// Returns whether the result after `step` completed steps is evaluated.
   bool evaluated_at(std::uint64_t step) const { return step == steps || (step > 0 && step % evaluate_every == 0); }
+  /// Returns whether workers report after `step` completed steps.
   bool milestone_at(std::uint64_t step) const { return epoch_ends_at(step) || evaluated_at(step); }
 
+  /// Returns whether equal replicas are compared after `step` completed steps.
   bool verified_at(std::uint64_t step) const { return verify_every > 0 && step > 0 && step % verify_every == 0; }
 
   /// Returns whether all workers stop after `step` for a checkpoint. There is none after the last step.
@@ -49,10 +54,11 @@ struct schedule {
 
 /// Counts forward passes: a step has one per micro-batch; the last step of an epoch may have fewer.
 struct pass_count {
-  std::uint64_t of_step{1};
-  std::uint64_t of_last{1};  ///< Passes of the last step of an epoch; at most of_step.
-  std::uint64_t steps_per_epoch{1};
+  std::uint64_t of_step{1};          ///< Passes of a step.
+  std::uint64_t of_last{1};          ///< Passes of the last step of an epoch; at most of_step.
+  std::uint64_t steps_per_epoch{1};  ///< Steps of an epoch.
 
+  /// Returns the number of passes of an epoch.
   std::uint64_t of_epoch() const { return (steps_per_epoch - 1) * of_step + of_last; }
 
   /// Returns the number of passes of the first `steps` steps.
@@ -69,13 +75,14 @@ struct pass_count {
 /// When an exchange is due, in the completed steps stamped on its contributions. An exchange after the loop's `apply`
 /// has a stamp one higher than an exchange before it.
 struct cadence {
-  std::uint64_t every{1};
+  std::uint64_t every{1};  ///< Interval, in steps.
   std::uint64_t first{0};  ///< First stamp at which the exchange is due; see make_cadence().
   std::uint64_t lead{0};   ///< 1 if the stamp already counts the current step, otherwise 0.
 
   /// Returns how many exchanges were due before the one with this stamp.
   std::uint64_t index_of(std::uint64_t step) const { return step < first ? 0 : (step - first) / every; }
 
+  /// Returns whether the exchange is due at this stamp.
   bool due(std::uint64_t step) const { return step >= first && (step - first) % every == 0; }
 
   /// Returns the first stamp from `step` on at which the exchange is due.

@@ -1,7 +1,7 @@
 // Counts the staleness of the gradients that servers have applied.
 #pragma once
 
-#include "troupe/algorithms/messages/messages.hpp"
+#include "troupe/algorithms/messages/part.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -12,6 +12,7 @@
 
 namespace troupe {
 
+/// Type of a setting.
 enum class setting_type : std::uint8_t {
   boolean,
   integer,
@@ -37,14 +38,17 @@ using setting_value =
     std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>, std::vector<double>,
                  std::vector<std::vector<double>>, std::vector<std::vector<std::string>>>;
 
+/// A key of the topology file.
 struct setting {
-  std::string name;
-  setting_type type{setting_type::text};
-  std::string default_text;                    ///< Default as it would appear in the file; empty if unset.
-  std::string explanation;                     ///< One line of help for `troupe explain` and the reference page.
-  std::vector<std::string> choices{};          ///< Choices of `choice`, `choice_or_matrix` and `delay`.
-  std::optional<double> minimum{}, maximum{};  ///< Of a duration, which has no maximum, in seconds.
-  bool minimum_excluded{false}, maximum_excluded{false};
+  std::string name;                       ///< Name of the key, without its section.
+  setting_type type{setting_type::text};  ///< Type of its value.
+  std::string default_text;               ///< Default as it would appear in the file; empty if unset.
+  std::string explanation;                ///< One line of help for `troupe explain` and the reference page.
+  std::vector<std::string> choices{};     ///< Choices of `choice`, `choice_or_matrix` and `delay`.
+  std::optional<double> minimum{};        ///< Smallest value; of a duration, in seconds. Empty if there is none.
+  std::optional<double> maximum{};        ///< Largest value; always empty for a duration.
+  bool minimum_excluded{false};           ///< Whether the value must exceed the minimum.
+  bool maximum_excluded{false};           ///< Whether the value must be below the maximum.
 };
 
 /// Values by key, with every default filled in.

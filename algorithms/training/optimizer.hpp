@@ -1,7 +1,7 @@
 // Optimizers over flat storage, where one tensor holds all parameters. optimizer_kinds.hpp lists them.
 #pragma once
 
-#include "troupe/algorithms/messages/messages.hpp"
+#include "troupe/algorithms/messages/part.hpp"
 #include "troupe/algorithms/messages/state_dict.hpp"
 #include "troupe/algorithms/rules/learning_rate.hpp"
 
@@ -15,12 +15,13 @@
 
 namespace troupe {
 
+/// An optimizer and its hyperparameters.
 struct optimizer_options {
   std::string name{"sgd"};  ///< Name of a row of optimizer_kinds().
-  double lr{0.01};
-  double momentum{0};
-  double weight_decay{0};
-  bool nesterov{false};
+  double lr{0.01};          ///< Learning rate before the schedule is applied.
+  double momentum{0};       ///< Momentum of SGD, μ.
+  double weight_decay{0};   ///< Weight decay, λ.
+  bool nesterov{false};     ///< Whether SGD uses Nesterov momentum.
   /// Maximum gradient norm (Euclidean, over all parameters); larger gradients are scaled down.
   std::optional<double> clip_norm{};
   /// Multiple of the weights that is added to a gradient where it is computed; step() ignores it.

@@ -5,6 +5,7 @@
 
 #include "troupe/algorithms/messages/messages.hpp"
 #include "troupe/algorithms/messages/state_dict.hpp"
+#include "troupe/algorithms/support/memory_writes.hpp"
 #include "troupe/models/storage/buffer_pool.hpp"
 #include "troupe/models/storage/held_lock.hpp"
 
@@ -19,13 +20,6 @@ namespace troupe {
 namespace device {
 class accelerator;
 }
-
-/// How workers write x.
-enum class memory_writes : std::uint8_t {
-  plain,   ///< Read, add, write: if two workers update a coordinate at once, one update may be lost.
-  atomic,  ///< Each coordinate's addition is atomic, as the paper assumes; no update is lost.
-  locked,  ///< A worker reads or writes all of x exclusively; the baseline that Hogwild is compared with.
-};
 
 /// The memory. Safe to use from any thread and any process of the host; if it is locked, by whoever holds its lock.
 class shared_memory {

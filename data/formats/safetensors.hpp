@@ -15,8 +15,8 @@ namespace troupe::data {
 /// Contents of such a file.
 struct tensor_file {
   std::vector<std::pair<std::string, at::Tensor>> tensors;  ///< Contiguous, CPU.
-  std::map<std::string, std::string> metadata;
-  std::vector<std::string> left_out{};  ///< Names of the tensors that were not read.
+  std::map<std::string, std::string> metadata;              ///< Texts by name.
+  std::vector<std::string> left_out{};                      ///< Names of the tensors that were not read.
 };
 
 /// Returns the beginning of the file; the values of the tensors follow, in order and without gaps. Throws

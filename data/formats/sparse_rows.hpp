@@ -13,9 +13,9 @@ class sparse_rows {
  public:
   /// Nonzeros of one row: `columns` ascending, each with its value. Four bytes each, one list after the other.
   struct row {
-    const std::int32_t* columns{nullptr};
-    const float* values{nullptr};
-    std::int64_t count{0};
+    const std::int32_t* columns{nullptr};  ///< Columns, ascending.
+    const float* values{nullptr};          ///< Value in each of these columns.
+    std::int64_t count{0};                 ///< Number of nonzeros.
   };
 
   /// Makes a set of rows. `offsets` [rows + 1] is the number of nonzeros before each row. `cells` [2 · nonzeros], four
@@ -33,9 +33,9 @@ class sparse_rows {
   /// memory.
   std::shared_ptr<const sparse_rows> chosen(std::vector<std::int64_t> indices) const;
 
-  std::int64_t rows() const { return rows_; }
-  std::int64_t columns() const { return columns_; }
-  std::int64_t nonzeros() const { return nonzeros_; }
+  std::int64_t rows() const { return rows_; }          ///< Returns the number of rows.
+  std::int64_t columns() const { return columns_; }    ///< Returns the number of columns.
+  std::int64_t nonzeros() const { return nonzeros_; }  ///< Returns the number of nonzeros of all rows.
 
   /// Returns row `index`, which is not checked.
   row at(std::int64_t index) const {

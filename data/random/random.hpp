@@ -35,8 +35,10 @@ constexpr std::uint64_t keyed(std::uint64_t seed, purpose why, std::uint64_t a =
 /// SplitMix64 from a key: a small generator for permutations and the built-in data sets.
 class random_stream {
  public:
+  /// Starts the stream of this key.
   explicit constexpr random_stream(std::uint64_t key) : state_(key) {}
 
+  /// Returns the next 64 random bits.
   constexpr std::uint64_t next() {
     std::uint64_t z = (state_ += 0x9e3779b97f4a7c15ull);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;

@@ -35,6 +35,7 @@ class image_files {
   virtual std::shared_ptr<const image_files> chosen(const std::vector<std::int64_t>& indices) const = 0;
 };
 
+/// A training or a test set.
 struct dataset {
   /// Samples: [N, C, H, W], uint8 in 0..255; or [N, …], float32, used as they are; or [N, T], int64, characters.
   /// Undefined if samples are sparse or files.
@@ -46,29 +47,34 @@ struct dataset {
   /// [characters], int64: the text from which training draws windows at random positions. If undefined, training uses
   /// `inputs` and `targets`; evaluation always does.
   at::Tensor drawn_from{};
+  /// Returns the number of samples, N.
   std::int64_t size() const { return targets.size(0); }
 };
 
 /// Normalisation: value = (byte / 255 − mean[c]) / std[c] for each channel c; empty lists: byte / 255.
 struct normalisation {
-  std::vector<double> mean, std;
+  std::vector<double> mean;  ///< By channel, for values scaled to [0, 1].
+  std::vector<double> std;   ///< By channel, for values scaled to [0, 1].
 };
 
 /// Data that a topology file names: a training set, a test set, and their normalisation.
 struct dataset_pair {
-  std::shared_ptr<const dataset> train, test;
-  normalisation scale;
+  std::shared_ptr<const dataset> train;      ///< Training set.
+  std::shared_ptr<const dataset> test;       ///< Set on which the model is evaluated.
+  normalisation scale;                       ///< Normalisation of both.
   std::vector<std::string> files;            ///< Files that were read, for messages.
   std::vector<std::int64_t> sample_shape{};  ///< Shape of one sample, if the kind does not define it.
 };
 
 /// Source of a data set and its options: what a topology file can set.
 struct data_source {
-  std::filesystem::path folder{};             ///< The set's own folder below the data folder; empty for built-in sets.
-  std::filesystem::path file{}, test_file{};  ///< Files of a set that is read from the user's files.
-  bool mapped{false};                         ///< Sparse rows stay in a file next to the text, mapped into memory.
-  /// Number of training rows, columns and nonzeros per row of the built-in sparse set.
-  std::int64_t rows{20'000}, columns{10'000}, nonzeros{50};
+  std::filesystem::path folder{};     ///< The set's own folder below the data folder; empty for built-in sets.
+  std::filesystem::path file{};       ///< Training set, for a kind that reads the user's files.
+  std::filesystem::path test_file{};  ///< Test set of such a kind.
+  bool mapped{false};                 ///< Sparse rows stay in a file next to the text, mapped into memory.
+  std::int64_t rows{20'000};          ///< Training rows of the built-in sparse set.
+  std::int64_t columns{10'000};       ///< Columns of the built-in sparse set.
+  std::int64_t nonzeros{50};          ///< Nonzeros per row of the built-in sparse set.
   /// Skew of the built-in sparse set: 1 for equally frequent columns; larger values make some columns occur in many
   /// rows.
   double skew{1};
@@ -78,7 +84,8 @@ struct data_source {
   /// Height and width of the images of an image folder; empty if all have the same size.
   std::optional<std::int64_t> image_size{};
 
-  data_source() = default;
+  data_source() = default;  ///< A built-in set with default options.
+  /// A set in this folder.
   data_source(std::filesystem::path its_folder) : folder(std::move(its_folder)) {}
 };
 
@@ -93,7 +100,8 @@ struct augmentation;
 /// Changes or draws applied to the samples of an epoch, as a function of (seed, epoch, sample index) only.
 struct augmenting {
   const augmentation* how{nullptr};  ///< Changes to apply; null for none, as in evaluation.
-  std::uint64_t seed{0}, epoch{0};
+  std::uint64_t seed{0};             ///< run.seed.
+  std::uint64_t epoch{0};            ///< Epoch, from 0.
 };
 
 /// Returns a batch of the samples `indices`, in that order. Throws std::out_of_range, and data_error if a file cannot
@@ -103,7 +111,7 @@ batch make_batch(const dataset& set, const normalisation& scale, const std::vect
 
 /// A data set that a topology file can name.
 struct dataset_kind {
-  std::string name;
+  std::string name;                        ///< Value of data.name.
   std::string explanation;                 ///< One line of help.
   std::string folder;                      ///< Folder below the data folder; empty for built-in sets.
   std::vector<std::int64_t> sample_shape;  ///< Shape [C, H, W]; empty if the source defines it: see dataset_pair.
@@ -111,7 +119,8 @@ struct dataset_kind {
   normalisation published;  ///< Mean and std of the training set, as stated by its publisher or in common use.
   /// Reads or generates both sets. Throws data_error.
   dataset_pair (*load)(const data_source& from);
-  std::int64_t training_samples{0}, test_samples{0};  ///< Published sizes; 0 if they depend on the files.
+  std::int64_t training_samples{0};  ///< Published size; 0 if it depends on the files.
+  std::int64_t test_samples{0};      ///< Published size; 0 if it depends on the files.
   std::vector<std::string> reads{};  ///< Keys of data_source that the kind uses in addition to its folder.
 };
 

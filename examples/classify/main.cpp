@@ -1,5 +1,5 @@
 // Classifies the first 100 test images of the built-in digits with weights that `troupe run` saved.
-#include "troupe/runtime/checkpoint/model_file.hpp"
+#include "troupe/model.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>

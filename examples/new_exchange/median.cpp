@@ -1,7 +1,5 @@
 #include "median.hpp"
 
-#include "troupe/algorithms/rules/reduce.hpp"
-
 #include <ATen/ATen.h>
 
 using namespace troupe;

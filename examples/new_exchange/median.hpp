@@ -3,7 +3,7 @@
 // distributed learning: towards optimal statistical rates", algorithm 1, option I.
 #pragma once
 
-#include "troupe/algorithms/exchange/registry.hpp"
+#include "troupe/exchange.hpp"
 
 /// Returns the kind "median", for register_exchange.
 troupe::exchange_kind median_kind();

@@ -1,7 +1,7 @@
 // The `troupe` command, with one more exchange.
 #include "pairs.hpp"
 
-#include "troupe/apps/command.hpp"
+#include "troupe/command.hpp"
 
 int main(int count, char** words) {
   troupe::register_exchange(random_pairs_kind());

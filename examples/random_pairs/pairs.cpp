@@ -1,9 +1,5 @@
 #include "pairs.hpp"
 
-#include "troupe/algorithms/rules/reduce.hpp"
-#include "troupe/data/random/random.hpp"
-#include "troupe/data/random/shuffle.hpp"
-
 #include <algorithm>
 #include <map>
 #include <numeric>

@@ -2,9 +2,7 @@
 // (Boyd et al. 2006, "Randomized gossip algorithms", section II, here in rounds of disjoint pairs).
 #pragma once
 
-#include "troupe/algorithms/exchange/member.hpp"
-#include "troupe/algorithms/exchange/member_options.hpp"
-#include "troupe/algorithms/exchange/registry.hpp"
+#include "troupe/exchange.hpp"
 
 #include <cstdint>
 #include <vector>

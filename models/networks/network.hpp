@@ -30,6 +30,7 @@ struct sparse_sgd_options;
 using sparse_sgd = double (*)(std::span<const sparse_sample> samples, const sparse_sgd_options& options,
                               const flat_layout& layout, float* x);
 
+/// Losses.
 enum class loss_kind : std::uint8_t {
   cross_entropy,
   nll,
@@ -38,9 +39,11 @@ enum class loss_kind : std::uint8_t {
   mse,                   ///< Squared difference of one number per sample.
 };
 
+/// All losses.
 inline constexpr loss_kind loss_kinds[] = {loss_kind::cross_entropy, loss_kind::nll, loss_kind::binary_cross_entropy,
                                            loss_kind::hinge, loss_kind::mse};
 
+/// Kinds of samples.
 enum class sample_kind : std::uint8_t {
   images,      ///< [N, C, H, W], float32: scaled bytes.
   numbers,     ///< [N, …], float32.
@@ -50,7 +53,7 @@ enum class sample_kind : std::uint8_t {
 
 /// Initial weights of convolutions and linear layers drawn from N(0, deviation²).
 struct normal_initializer {
-  double deviation{0.01};
+  double deviation{0.01};   ///< Standard deviation.
   bool zero_biases{false};  ///< Set biases to zero; otherwise they keep the model's own initializer.
 };
 
@@ -61,11 +64,13 @@ struct network_shape {
   std::vector<std::int64_t> input{1, 28, 28};
   std::int64_t classes{10};  ///< Number of classes; for text, the number of distinct characters; 0 for regression.
   std::int64_t rank{10};     ///< Length of a factor in matrix_completion.
-  /// Used only by models that list the key in network_kind::reads; empty for the model's default.
-  std::optional<std::int64_t> layers{}, width{}, heads{};
-  std::optional<double> dropout{};  ///< Dropout probability in [0, 1), for the same models.
-  std::filesystem::path script{};   ///< TorchScript file, for the model `script`.
-  bool padded_shortcuts{false};     ///< Shortcuts of option A instead of B in `resnet20` (He et al. 2016, section 4.2).
+  // The next four are used only by models that list the key in network_kind::reads; empty for the model's default.
+  std::optional<std::int64_t> layers{};  ///< Number of layers or blocks.
+  std::optional<std::int64_t> width{};   ///< Width of a layer.
+  std::optional<std::int64_t> heads{};   ///< Number of attention heads.
+  std::optional<double> dropout{};       ///< Dropout probability, in [0, 1).
+  std::filesystem::path script{};        ///< TorchScript file, for the model `script`.
+  bool padded_shortcuts{false};  ///< Shortcuts of option A instead of B in `resnet20` (He et al. 2016, section 4.2).
   std::optional<normal_initializer> normal{};  ///< Empty for the model's own initializers.
 };
 
@@ -82,8 +87,10 @@ struct group_means {
 using group_mean =
     std::function<group_means(std::size_t layer, bool backward, const at::Tensor& own, std::int64_t samples)>;
 
+/// A network in training or evaluation.
 class network {
  public:
+  /// Tensors with their names, in order.
   using named_tensors = std::vector<std::pair<std::string, at::Tensor>>;
 
   virtual ~network() = default;
@@ -150,7 +157,7 @@ std::optional<at::Tensor> correct_targets(loss_kind kind, const at::Tensor& outp
 
 /// A model that a topology file can name.
 struct network_kind {
-  std::string name;
+  std::string name;         ///< Value of model.name.
   std::string explanation;  ///< One line of help.
   /// Makes a network with the model's own initialisers, drawn from the process-wide generator; make_network() handles
   /// network_shape::normal. Throws std::invalid_argument if the model cannot take inputs of this shape, and
@@ -165,6 +172,7 @@ struct network_kind {
 
 /// A setting that the model refuses whatever the data.
 struct setting_error : std::invalid_argument {
+  /// `text` says what is wrong, and what was expected.
   setting_error(std::string key, const std::string& text) : std::invalid_argument(text), key(std::move(key)) {}
   std::string key;  ///< Name in the section [model].
 };

@@ -11,6 +11,7 @@
 
 namespace troupe::models {
 
+/// A pool of float32 tensors. Copies share one pool. Safe to use from any thread.
 class buffer_pool {
  public:
   buffer_pool();

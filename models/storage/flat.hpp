@@ -16,13 +16,14 @@ namespace troupe::models {
 
 /// Position of one tensor of the network in the flat storage. Offsets and counts are in elements (float32).
 struct flat_entry {
-  std::string name;
-  std::vector<std::int64_t> shape;
-  std::int64_t first{0};
-  std::int64_t count{0};
+  std::string name;                 ///< Name in a PyTorch state dict.
+  std::vector<std::int64_t> shape;  ///< Shape in the network.
+  std::int64_t first{0};            ///< First element in the flat storage.
+  std::int64_t count{0};            ///< Number of elements, without padding.
   bool integer{false};  ///< Stored as float32 during training, exact up to 2^24; a state dict contains int64.
 };
 
+/// Positions of all tensors of a network in the flat storage.
 struct flat_layout {
   /// Parameters; each tensor occurs once, however many names it has, and frozen ones are omitted.
   std::vector<flat_entry> parameters;
@@ -32,6 +33,7 @@ struct flat_layout {
   std::int64_t parameter_count{0};  ///< Number of learnable elements, excluding padding.
 };
 
+/// Returns the layout of a network.
 flat_layout layout_of(const network& net);
 
 /// Returns `layout` with the buffers as additional parameters: [P | B] as one.

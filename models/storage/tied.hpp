@@ -9,6 +9,7 @@
 
 namespace troupe::models {
 
+/// An additional name of a parameter.
 struct tied_name {
   std::string name;   ///< Additional name.
   std::string first;  ///< Name in the flat layout.

@@ -1,7 +1,7 @@
 // A codec of one byte per value, as a second one: multiples of 1/64 from -127/64 to 127/64, each value on its own.
 #pragma once
 
-#include "troupe/algorithms/exchange/around/codec.hpp"
+#include "troupe/codec.hpp"
 
 #include <ATen/core/Tensor.h>
 

@@ -2,8 +2,7 @@
 // al. 2021, "Exponential graph is provably efficient for decentralized deep training", equation 7.
 #pragma once
 
-#include "troupe/algorithms/exchange/gossip/gossip_graph.hpp"
-#include "troupe/algorithms/rules/mixing_schedule.hpp"
+#include "troupe/graph.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "troupe/algorithms/exchange/registry.hpp"
-#include "troupe/algorithms/messages/messages.hpp"
+#include "troupe/algorithms/messages/part.hpp"
 #include "troupe/models/storage/flat.hpp"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // How values are encoded on their way between two ports: codecs, registered by name. Members see float32 only.
 #pragma once
 
-#include "troupe/algorithms/messages/messages.hpp"
+#include "troupe/algorithms/messages/part.hpp"
 #include "troupe/models/storage/buffer_pool.hpp"
 
 #include <ATen/core/Tensor.h>

@@ -1,12 +1,12 @@
 // The settings of gossip: a graph, or a matrix, and the mixing matrix W that they define.
 #pragma once
 
+#include "troupe/algorithms/exchange/gossip/graph_registry.hpp"
 #include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/algorithms/rules/mixing_schedule.hpp"
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -25,16 +25,6 @@ struct unfit_setting : std::invalid_argument {
 /// the kind requires, and all together connected. Throws unfit_setting.
 rules::mixing_schedule mixing_of(const std::vector<std::string>& names, const setting_values& settings,
                                  rules::stochastic required = rules::stochastic::doubly);
-
-/// A graph that may change between exchanges, with weights of its own.
-struct graph_with_weights {
-  std::string name;         ///< Value of the setting `graph`.
-  std::string explanation;  ///< One sentence.
-  std::function<rules::mixing_schedule(std::uint32_t members)> make;
-};
-
-/// Adds a graph before the kinds of exchange are first used. Throws std::invalid_argument if the name is taken.
-void register_graph(graph_with_weights graph);
 
 /// The following describe gossip's settings to exchange_kind, where they are explained.
 std::vector<setting> gossip_settings();

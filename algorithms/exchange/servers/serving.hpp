@@ -4,7 +4,7 @@
 
 #include "troupe/algorithms/exchange/member.hpp"
 #include "troupe/algorithms/exchange/member_options.hpp"
-#include "troupe/algorithms/messages/messages.hpp"
+#include "troupe/algorithms/messages/part.hpp"
 #include "troupe/algorithms/rules/reduce.hpp"
 #include "troupe/algorithms/rules/schedule.hpp"
 

@@ -2,6 +2,8 @@
 
 #include "troupe/algorithms/exchange/servers/serving.hpp"
 #include "troupe/algorithms/support/assert.hpp"
+#include "troupe/algorithms/training/shared_memory.hpp"
+#include "troupe/models/storage/held_lock.hpp"
 
 #include <memory>
 #include <string>
