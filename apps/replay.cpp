@@ -104,16 +104,16 @@ int replay_recording(replay_options& given) {
   shown =
       watched(std::move(shown),
               {.what = what.plan, .folder = folder.path(), .simulated = true, .outputs = outputs, .origin = origin});
-  const auto book = std::make_shared<telemetry::file_journal>(
+  const auto journal = std::make_shared<telemetry::file_journal>(
       what.plan, std::move(folder), std::move(shown),
       telemetry::file_journal_options{.from = origin, .drawing = svg_of, .outputs = outputs});
   const auto [end, cut_at] = replay_run(
-      what.plan, what.data, std::move(initial), std::move(pool), book,
+      what.plan, what.data, std::move(initial), std::move(pool), journal,
       {.recorded = recorded,
        .from = from ? from->state : nullptr,
        .until = given.until,
        .signal = &signal,
-       .trace = make_trace(run.trace, book->folder(), "replay", trace_time_of(std::chrono::steady_clock::now()))});
+       .trace = make_trace(run.trace, journal->folder(), "replay", trace_time_of(std::chrono::steady_clock::now()))});
   if (end.failure) print_error("the replay failed: " + *end.failure);
   if (!end.failure && end.signal == 0 && cut_at) print_cut(given, *cut_at, recorded);
   return end.status();

@@ -95,14 +95,14 @@ int simulate_topology(simulate_options& given) {
       plan, std::move(folder), std::move(shown),
       telemetry::file_journal_options{
           .from = origin, .drawing = svg_of, .outputs = outputs, .now = [clock] { return *clock; }});
-  std::shared_ptr<journal> book = files;
-  if (given.run.tensorboard) book = telemetry::with_event_file(std::move(book), wanted);
+  std::shared_ptr<journal> journal = files;
+  if (given.run.tensorboard) journal = telemetry::with_event_file(std::move(journal), wanted);
   const auto begin = std::chrono::steady_clock::now();
   auto how = given.how;
   how.trace = trace;
   how.links = network;
   how.clock = clock;
-  const auto end = simulate_run(plan, data, initial, pool, book, how);
+  const auto end = simulate_run(plan, data, initial, pool, journal, how);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   write_links(given.run, plan, 0, files.get(), end.links);
   for (const auto& fault : end.not_injected)

@@ -47,7 +47,9 @@ void keep(recorder_pointer self) {
   my.keeping = true;
   then_on_lane(
       self, *my.where, to_write,
-      [book = my.options.book, best = *std::exchange(my.best, std::nullopt)] { return book->keep(best), true; },
+      [journal = my.options.journal, best = *std::exchange(my.best, std::nullopt)] {
+        return journal->keep(best), true;
+      },
       [self](bool) {
         self->state.keeping = false;
         keep(self);
@@ -81,7 +83,7 @@ void check_copy(recorder_pointer self, std::uint64_t serial) {
   my.copy_overdue = true;
   then_on_lane(
       self, *my.where, to_write,
-      [book = my.options.book, step = found->second.step] { return book->report_overdue_copy(step), true; },
+      [journal = my.options.journal, step = found->second.step] { return journal->report_overdue_copy(step), true; },
       [](bool) {});
   complete_checkpoint(self, serial);
 }
@@ -108,9 +110,9 @@ caf::result<std::uint64_t> write_checkpoint(recorder_pointer self, const run_sta
   my.open.emplace(serial, open_checkpoint{state.step, promise});
   then_on_lane(
       self, *my.where, to_write,
-      [book = my.options.book, send_copy = my.copy_overdue ? nullptr : my.options.send_copy, best, state] {
-        if (best) book->keep(*best);
-        const auto files = book->checkpoint(state, send_copy != nullptr);
+      [journal = my.options.journal, send_copy = my.copy_overdue ? nullptr : my.options.send_copy, best, state] {
+        if (best) journal->keep(*best);
+        const auto files = journal->checkpoint(state, send_copy != nullptr);
         if (files) send_copy(state.step, *files);
         return files.has_value();
       },
@@ -129,10 +131,10 @@ caf::result<std::uint64_t> save(recorder_pointer self, const snapshot& result, c
     auto best = std::exchange(my.best, std::nullopt);
     then_on_lane(
         self, *my.where, to_write,
-        [book = my.options.book, best, result, end] {
-          book->save(result);  // first: everything else may fail
-          if (best) book->keep(*best);
-          book->write(end);
+        [journal = my.options.journal, best, result, end] {
+          journal->save(result);  // first: everything else may fail
+          if (best) journal->keep(*best);
+          journal->write(end);
           return end.step;
         },
         [promise](std::uint64_t step) mutable { promise.deliver(step); });
@@ -155,7 +157,7 @@ recorder_actor::behavior_type recorder(recorder_pointer self, recorder_options o
       [self](record_atom, const record& line) {
         then_on_lane(
             self, *self->state.where, to_write,
-            [book = self->state.options.book, line] { return book->write(line), true; }, [](bool) {});
+            [journal = self->state.options.journal, line] { return journal->write(line), true; }, [](bool) {});
       },
       [self](keep_atom, const snapshot& best) {
         self->state.best = best;
@@ -168,10 +170,10 @@ recorder_actor::behavior_type recorder(recorder_pointer self, recorder_options o
         my.reporting = true;
         then_on_lane(
             self, *my.where, to_write,
-            [book = my.options.book, steps = progress_of(my),
+            [journal = my.options.journal, steps = progress_of(my),
              each = my.completed.size() <= progress_by_worker_max ? my.completed : std::vector<std::uint64_t>{}] {
-              if (!each.empty()) book->progress_by_worker(each);
-              return book->progress(steps), true;
+              if (!each.empty()) journal->progress_by_worker(each);
+              return journal->progress(steps), true;
             },
             [self](bool) { self->state.reporting = false; });
       },

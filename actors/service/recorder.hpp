@@ -35,7 +35,7 @@ using recorder_actor =
 struct recorder_options {
   std::uint32_t workers{1};
   bool draws_from_queue{false};  ///< It then shows the mean progress of the workers instead of that of the slowest.
-  std::shared_ptr<journal> book;
+  std::shared_ptr<troupe::journal> journal;
   /// Sends the files of the checkpoint of `step` to the node that keeps a copy, if there is one. Called on the
   /// recorder's lane.
   std::function<void(std::uint64_t step, const state_dict& files)> send_copy{};

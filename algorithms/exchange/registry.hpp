@@ -37,7 +37,7 @@ struct planned_edge {
 };
 
 /// What runs an exchange.
-enum class hosting : std::uint8_t {
+enum class carrier : std::uint8_t {
   ports,           ///< Ports of workers and servers, which send each other messages.
   shared_memory,   ///< One memory, which the workers read and write and a server keeps.
   device_library,  ///< The GPUs' own library, on the devices of the workers.
@@ -45,9 +45,9 @@ enum class hosting : std::uint8_t {
 
 /// Properties of a kind under given settings.
 struct exchange_nature {
-  hosting host{hosting::ports};  ///< What runs the exchange.
-  bool deterministic{true};      ///< Whether results are independent of the order of arrival.
-  bool same_for_all{true};       ///< Whether all members get the same answer.
+  carrier carried_by{carrier::ports};  ///< What runs the exchange.
+  bool deterministic{true};            ///< Whether results are independent of the order of arrival.
+  bool same_for_all{true};             ///< Whether all members get the same answer.
   /// Whether a member's answer may wait for contributions of others; then all must end at the same step.
   bool waits_for_others{true};
   std::optional<slot> answers{};  ///< Set if the settings change the answer from that of the carriage.

@@ -22,7 +22,7 @@ namespace {
 
 using edge = std::pair<std::uint32_t, std::uint32_t>;
 
-constexpr std::uint32_t nodes_max_of_rates = 1024;
+constexpr std::uint32_t members_max_of_rates = 1024;
 
 graph without_edges(std::uint32_t n) {
   return {std::vector<std::vector<std::uint32_t>>(n)};
@@ -35,20 +35,20 @@ void join(graph& wires, std::uint32_t a, std::uint32_t b) {
 
 /// Brings rows in order and drops what stands twice, or for itself.
 graph tidied(graph wires) {
-  for (std::uint32_t node = 0; node < wires.hears.size(); ++node) {
-    auto& row = wires.hears[node];
+  for (std::uint32_t member = 0; member < wires.hears.size(); ++member) {
+    auto& row = wires.hears[member];
     std::sort(row.begin(), row.end());
     row.erase(std::unique(row.begin(), row.end()), row.end());
-    std::erase(row, node);
+    std::erase(row, member);
   }
   return wires;
 }
 
-/// Reverses every edge: row j lists the nodes that hear j.
+/// Reverses every edge: row j lists the members that hear j.
 graph reversed(const graph& wires) {
   auto result = without_edges(static_cast<std::uint32_t>(wires.hears.size()));
-  for (std::uint32_t node = 0; node < wires.hears.size(); ++node)
-    for (const auto heard : wires.hears[node]) result.hears[heard].push_back(node);
+  for (std::uint32_t member = 0; member < wires.hears.size(); ++member)
+    for (const auto heard : wires.hears[member]) result.hears[heard].push_back(member);
   return result;
 }
 
@@ -59,26 +59,26 @@ std::vector<std::uint32_t> hops_from(const graph& next, std::uint32_t from) {
   std::vector<std::uint32_t> order{from};
   hops[from] = 0;
   for (std::size_t i = 0; i < order.size(); ++i) {
-    for (const auto node : next.hears[order[i]]) {
-      if (hops[node] != never) continue;
-      hops[node] = hops[order[i]] + 1;
-      order.push_back(node);
+    for (const auto member : next.hears[order[i]]) {
+      if (hops[member] != never) continue;
+      hops[member] = hops[order[i]] + 1;
+      order.push_back(member);
     }
   }
   return hops;
 }
 
-/// Each node and those 1 to degree/2 further on, and for an odd degree the one opposite.
+/// Each member and those 1 to degree/2 further on, and for an odd degree the one opposite.
 std::vector<edge> circulant_edges(std::uint32_t n, std::uint32_t degree) {
   std::vector<edge> edges;
-  for (std::uint32_t node = 0; node < n; ++node)
-    for (std::uint32_t offset = 1; offset <= degree / 2; ++offset) edges.emplace_back(node, (node + offset) % n);
+  for (std::uint32_t member = 0; member < n; ++member)
+    for (std::uint32_t offset = 1; offset <= degree / 2; ++offset) edges.emplace_back(member, (member + offset) % n);
   if (degree % 2 == 1)
-    for (std::uint32_t node = 0; node < n / 2; ++node) edges.emplace_back(node, node + n / 2);
+    for (std::uint32_t member = 0; member < n / 2; ++member) edges.emplace_back(member, member + n / 2);
   return edges;
 }
 
-/// Which pairs of nodes have an edge.
+/// Which pairs of members have an edge.
 class adjacency {
  public:
   explicit adjacency(const std::vector<edge>& edges) {
@@ -113,13 +113,13 @@ void switch_edges(edge& one, edge& other, bool turned, adjacency& all) {
 
 graph ring_graph(std::uint32_t n) {
   auto wires = without_edges(n);
-  for (std::uint32_t node = 0; node < n; ++node) join(wires, node, (node + 1) % n);
+  for (std::uint32_t member = 0; member < n; ++member) join(wires, member, (member + 1) % n);
   return tidied(std::move(wires));
 }
 
 graph line_graph(std::uint32_t n) {
   auto wires = without_edges(n);
-  for (std::uint32_t node = 0; node + 1 < n; ++node) join(wires, node, node + 1);
+  for (std::uint32_t member = 0; member + 1 < n; ++member) join(wires, member, member + 1);
   return tidied(std::move(wires));
 }
 
@@ -136,22 +136,22 @@ graph torus_graph(std::uint32_t rows, std::uint32_t columns) {
 
 graph star_graph(std::uint32_t n) {
   auto wires = without_edges(n);
-  for (std::uint32_t node = 1; node < n; ++node) join(wires, 0, node);
+  for (std::uint32_t member = 1; member < n; ++member) join(wires, 0, member);
   return tidied(std::move(wires));
 }
 
 graph complete_graph(std::uint32_t n) {
   auto wires = without_edges(n);
-  for (std::uint32_t node = 0; node < n; ++node)
+  for (std::uint32_t member = 0; member < n; ++member)
     for (std::uint32_t other = 0; other < n; ++other)
-      if (other != node) wires.hears[node].push_back(other);
+      if (other != member) wires.hears[member].push_back(other);
   return wires;
 }
 
 graph exponential_graph(std::uint32_t n) {
   auto wires = without_edges(n);
-  for (std::uint32_t node = 0; node < n; ++node)
-    for (std::uint32_t offset = 1; offset < n; offset *= 2) wires.hears[node].push_back((node + n - offset) % n);
+  for (std::uint32_t member = 0; member < n; ++member)
+    for (std::uint32_t offset = 1; offset < n; offset *= 2) wires.hears[member].push_back((member + n - offset) % n);
   return tidied(std::move(wires));
 }
 
@@ -171,38 +171,38 @@ graph random_regular_graph(std::uint32_t n, std::uint32_t degree, std::uint64_t 
       switch_edges(one, other, random.below(2) == 1, all);
     }
     auto wires = graph_of_edges(n, edges);
-    if (!unconnected_nodes(wires)) return wires;
+    if (!unconnected_members(wires)) return wires;
   }
 }
 
 graph graph_of_edges(std::uint32_t n, const std::vector<edge>& edges) {
   auto wires = without_edges(n);
   for (const auto& [a, b] : edges) {
-    TROUPE_ASSERT(a < n && b < n && a != b, "an edge must connect different nodes");
+    TROUPE_ASSERT(a < n && b < n && a != b, "an edge must connect different members");
     join(wires, a, b);
   }
   return tidied(std::move(wires));
 }
 
-std::optional<edge> unequal_nodes(const graph& wires) {
+std::optional<edge> unequal_members(const graph& wires) {
   const auto& rows = wires.hears;
-  for (std::uint32_t node = 1; node < rows.size(); ++node)
-    if (rows[node].size() != rows[0].size()) return edge{0, node};
+  for (std::uint32_t member = 1; member < rows.size(); ++member)
+    if (rows[member].size() != rows[0].size()) return edge{0, member};
   return std::nullopt;
 }
 
 mixing_matrix metropolis_weights(const graph& wires) {
   const auto n = wires.hears.size();
-  const auto share = [&](std::uint32_t node) { return 1 / (1 + static_cast<double>(wires.hears[node].size())); };
+  const auto share = [&](std::uint32_t member) { return 1 / (1 + static_cast<double>(wires.hears[member].size())); };
   mixing_matrix mixing{std::vector<std::vector<neighbour>>(n)};
-  for (std::uint32_t node = 0; node < n; ++node) {
-    auto& row = mixing.rows[node];
-    neighbour itself{node, share(node)};  // what is left of 1: the same bits as its share on a regular graph
-    for (const auto other : wires.hears[node]) {
-      row.push_back({other, std::min(share(node), share(other))});
-      itself.weight += share(node) - row.back().weight;
+  for (std::uint32_t member = 0; member < n; ++member) {
+    auto& row = mixing.rows[member];
+    neighbour itself{member, share(member)};  // what is left of 1: the same bits as its share on a regular graph
+    for (const auto other : wires.hears[member]) {
+      row.push_back({other, std::min(share(member), share(other))});
+      itself.weight += share(member) - row.back().weight;
     }
-    const auto behind = std::find_if(row.begin(), row.end(), [&](const auto& each) { return each.index > node; });
+    const auto behind = std::find_if(row.begin(), row.end(), [&](const auto& each) { return each.index > member; });
     row.insert(behind, itself);
   }
   return mixing;
@@ -210,10 +210,10 @@ mixing_matrix metropolis_weights(const graph& wires) {
 
 mixing_matrix uniform_weights(const graph& wires) {
   mixing_matrix mixing{std::vector<std::vector<neighbour>>(wires.hears.size())};
-  for (std::uint32_t node = 0; node < wires.hears.size(); ++node) {
-    auto nodes = wires.hears[node];
-    nodes.insert(std::upper_bound(nodes.begin(), nodes.end(), node), node);
-    for (const auto each : nodes) mixing.rows[node].push_back({each, 1 / static_cast<double>(nodes.size())});
+  for (std::uint32_t member = 0; member < wires.hears.size(); ++member) {
+    auto members = wires.hears[member];
+    members.insert(std::upper_bound(members.begin(), members.end(), member), member);
+    for (const auto each : members) mixing.rows[member].push_back({each, 1 / static_cast<double>(members.size())});
   }
   return mixing;
 }
@@ -233,9 +233,9 @@ mixing_matrix matrix_of(const std::vector<std::vector<double>>& rows) {
 
 graph graph_of(const mixing_matrix& mixing) {
   auto wires = without_edges(static_cast<std::uint32_t>(mixing.rows.size()));
-  for (std::uint32_t node = 0; node < mixing.rows.size(); ++node)
-    for (const auto& each : mixing.rows[node])
-      if (each.index != node) wires.hears[node].push_back(each.index);
+  for (std::uint32_t member = 0; member < mixing.rows.size(); ++member)
+    for (const auto& each : mixing.rows[member])
+      if (each.index != member) wires.hears[member].push_back(each.index);
   return wires;
 }
 
@@ -243,9 +243,9 @@ std::optional<uneven_sum> first_uneven(const mixing_matrix& mixing, stochastic w
   constexpr double tolerance = 1e-6;
   const auto n = static_cast<std::uint32_t>(mixing.rows.size());
   std::vector<double> rows(n), columns(n);
-  for (std::uint32_t node = 0; node < n; ++node) {
-    for (const auto& each : mixing.rows[node]) {
-      rows[node] += each.weight;
+  for (std::uint32_t member = 0; member < n; ++member) {
+    for (const auto& each : mixing.rows[member]) {
+      rows[member] += each.weight;
       columns[each.index] += each.weight;
     }
   }
@@ -258,14 +258,14 @@ std::optional<uneven_sum> first_uneven(const mixing_matrix& mixing, stochastic w
   return std::nullopt;
 }
 
-std::optional<edge> unconnected_nodes(const graph& wires) {
+std::optional<edge> unconnected_members(const graph& wires) {
   const auto n = static_cast<std::uint32_t>(wires.hears.size());
   if (n == 0) return std::nullopt;
   const auto first_never = [&](const std::vector<std::uint32_t>& hops) {
     return static_cast<std::uint32_t>(std::find(hops.begin(), hops.end(), n) - hops.begin());
   };
-  if (const auto node = first_never(hops_from(reversed(wires), 0)); node < n) return edge{0, node};
-  if (const auto node = first_never(hops_from(wires, 0)); node < n) return edge{node, 0};
+  if (const auto member = first_never(hops_from(reversed(wires), 0)); member < n) return edge{0, member};
+  if (const auto member = first_never(hops_from(wires, 0)); member < n) return edge{member, 0};
   return std::nullopt;
 }
 
@@ -274,10 +274,10 @@ std::uint32_t period_of(const mixing_matrix& mixing) {
   if (never == 1) return 1;
   const auto level = hops_from(graph_of(mixing), 0);
   std::uint32_t period = 0;
-  for (std::uint32_t node = 0; node < never; ++node) {
-    for (const auto& each : mixing.rows[node]) {
-      TROUPE_ASSERT(level[node] != never && level[each.index] != never, "only a connected graph has a period");
-      period = std::gcd(period, level[node] + 1 - level[each.index]);  // of a breadth-first search: never below 0
+  for (std::uint32_t member = 0; member < never; ++member) {
+    for (const auto& each : mixing.rows[member]) {
+      TROUPE_ASSERT(level[member] != never && level[each.index] != never, "only a connected graph has a period");
+      period = std::gcd(period, level[member] + 1 - level[each.index]);  // of a breadth-first search: never below 0
     }
   }
   return period;
@@ -285,7 +285,7 @@ std::uint32_t period_of(const mixing_matrix& mixing) {
 
 std::optional<mixing_rates> rates_of(const mixing_matrix& mixing) {
   const auto n = static_cast<std::int64_t>(mixing.rows.size());
-  if (n > nodes_max_of_rates) return std::nullopt;
+  if (n > members_max_of_rates) return std::nullopt;
   if (n == 1) return mixing_rates{};
   auto dense = at::zeros({n, n}, at::kDouble);
   auto entries = dense.accessor<double, 2>();

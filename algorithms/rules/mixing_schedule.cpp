@@ -40,7 +40,7 @@ mixing_schedule::mixing_schedule(std::vector<mixing_matrix> period)
 rules::graph mixing_schedule::graph() const {
   if (constant()) return graph_of(period_.front());
   rules::graph wires;
-  wires.hears.resize(nodes());
+  wires.hears.resize(members());
   for (const auto& [from, to, share] : hearings()) wires.hears[to].push_back(from);
   return wires;
 }
@@ -48,7 +48,7 @@ rules::graph mixing_schedule::graph() const {
 std::vector<mixing_schedule::hearing> mixing_schedule::hearings() const {
   std::vector<hearing> all;
   if (constant()) {
-    for (std::uint32_t from = 0; from < nodes(); ++from)
+    for (std::uint32_t from = 0; from < members(); ++from)
       for (const auto to : hearers_.front()[from]) all.push_back({from, to});
     return all;
   }
@@ -61,15 +61,15 @@ std::vector<mixing_schedule::hearing> mixing_schedule::hearings() const {
   return all;
 }
 
-std::size_t mixing_schedule::longest_row(std::uint32_t node) const {
+std::size_t mixing_schedule::longest_row(std::uint32_t member) const {
   std::size_t longest = 0;
-  for (const auto& mixing : period_) longest = std::max(longest, mixing.rows[node].size());
+  for (const auto& mixing : period_) longest = std::max(longest, mixing.rows[member].size());
   return longest;
 }
 
 std::vector<std::uint64_t> mixing_schedule::distances_from(std::uint32_t from, std::uint64_t k) const {
-  const auto never = std::uint64_t{nodes()} * period_.size();
-  std::vector<std::uint64_t> distances(nodes(), never);
+  const auto never = std::uint64_t{members()} * period_.size();
+  std::vector<std::uint64_t> distances(members(), never);
   distances[from] = 0;
   std::vector<std::uint32_t> informed{from};
   for (std::uint64_t passed = 0, last_news = 0; passed < last_news + period_.size(); ++passed) {
@@ -85,26 +85,26 @@ std::vector<std::uint64_t> mixing_schedule::distances_from(std::uint32_t from, s
   return distances;
 }
 
-std::uint64_t mixing_schedule::ahead_of(std::uint32_t node) const {
+std::uint64_t mixing_schedule::ahead_of(std::uint32_t member) const {
   std::set<std::uint32_t> heard;
   for (const auto& mixing : period_)
-    for (const auto& entry : mixing.rows[node])
-      if (entry.index != node) heard.insert(entry.index);
+    for (const auto& entry : mixing.rows[member])
+      if (entry.index != member) heard.insert(entry.index);
   const auto hears_it = [&](std::uint32_t other) {
-    const auto& hearers = hearers_.front()[node];
+    const auto& hearers = hearers_.front()[member];
     return std::binary_search(hearers.begin(), hearers.end(), other);
   };
   if (constant() && std::all_of(heard.begin(), heard.end(), hears_it)) return 1;  // as in most graphs, however large
   std::uint64_t most = 1;
   for (std::uint64_t k = 0; k < period_.size(); ++k) {
-    const auto distances = distances_from(node, k);
+    const auto distances = distances_from(member, k);
     for (const auto other : heard) most = std::max(most, distances[other]);
   }
   return most;
 }
 
 mixing_matrix product_of_period(const mixing_schedule& schedule) {
-  const auto n = schedule.nodes();
+  const auto n = schedule.members();
   std::vector<std::vector<double>> product(n, std::vector<double>(n));
   for (std::uint32_t i = 0; i < n; ++i) product[i][i] = 1;
   for (const auto& mixing : schedule.period()) {

@@ -13,18 +13,18 @@ namespace troupe::rules {
 /// The mixing matrices of all exchanges: those of one period, over and over.
 class mixing_schedule {
  public:
-  /// One node that hears another one in some of the exchanges.
+  /// One member that hears another one in some of the exchanges.
   struct hearing {
-    std::uint32_t from{0};  ///< The node that is heard.
-    std::uint32_t to{0};    ///< The node that hears it.
+    std::uint32_t from{0};  ///< The member that is heard.
+    std::uint32_t to{0};    ///< The member that hears it.
     double share{1};        ///< Share of the exchanges, at most 1.
   };
 
   /// The matrices of one period, at least one, all [n, n].
   explicit mixing_schedule(std::vector<mixing_matrix> period);
 
-  /// Returns the number of nodes, n.
-  std::uint32_t nodes() const { return static_cast<std::uint32_t>(period_.front().rows.size()); }
+  /// Returns the number of members, n.
+  std::uint32_t members() const { return static_cast<std::uint32_t>(period_.front().rows.size()); }
 
   /// Returns the matrices of one period.
   const std::vector<mixing_matrix>& period() const { return period_; }
@@ -32,43 +32,45 @@ class mixing_schedule {
   /// Returns W if it is the same in each exchange, else null.
   const mixing_matrix* constant() const { return period_.size() == 1 ? &period_.front() : nullptr; }
 
-  /// Returns what `node` averages in exchange k: a row of W(k).
-  const std::vector<neighbour>& row(std::uint32_t node, std::uint64_t k) const { return period_[phase(k)].rows[node]; }
+  /// Returns what `member` averages in exchange k: a row of W(k).
+  const std::vector<neighbour>& row(std::uint32_t member, std::uint64_t k) const {
+    return period_[phase(k)].rows[member];
+  }
 
-  /// Returns the other nodes that hear `node` in exchange k, ascending.
-  const std::vector<std::uint32_t>& hearers(std::uint32_t node, std::uint64_t k) const {
-    return hearers_[phase(k)][node];
+  /// Returns the other members that hear `member` in exchange k, ascending.
+  const std::vector<std::uint32_t>& hearers(std::uint32_t member, std::uint64_t k) const {
+    return hearers_[phase(k)][member];
   }
 
   /// Returns the graph of all exchanges together.
   rules::graph graph() const;
 
-  /// Returns which node ever hears which other one, by from and to.
+  /// Returns which member ever hears which other one, by from and to.
   std::vector<hearing> hearings() const;
 
-  /// Returns the largest number of nodes that `node` averages in an exchange.
-  std::size_t longest_row(std::uint32_t node) const;
+  /// Returns the largest number of members that `member` averages in an exchange.
+  std::size_t longest_row(std::uint32_t member) const;
 
-  /// Returns whether the graphs look the same from each node.
+  /// Returns whether the graphs look the same from each member.
   bool is_symmetric() const { return is_symmetric_; }
 
-  /// Returns for each node the number of exchanges, the first of them k, after which it has heard `from` itself or
+  /// Returns for each member the number of exchanges, the first of them k, after which it has heard `from` itself or
   /// through others; at least n · period if it never does.
   std::vector<std::uint64_t> distances_from(std::uint32_t from, std::uint64_t k) const;
 
-  /// Returns by how many exchanges the parameters that `node` hears may be ahead of it, at least 1: others go on until
-  /// they have heard, themselves or through others, that this one is late.
-  std::uint64_t ahead_of(std::uint32_t node) const;
+  /// Returns by how many exchanges the parameters that `member` hears may be ahead of it, at least 1: others go on
+  /// until they have heard, themselves or through others, that this one is late.
+  std::uint64_t ahead_of(std::uint32_t member) const;
 
  private:
   std::size_t phase(std::uint64_t k) const { return static_cast<std::size_t>(k % period_.size()); }
 
   std::vector<mixing_matrix> period_;
-  std::vector<std::vector<std::vector<std::uint32_t>>> hearers_;  ///< By phase and node.
+  std::vector<std::vector<std::vector<std::uint32_t>>> hearers_;  ///< By phase and member.
   bool is_symmetric_;
 };
 
-/// Returns the product of all matrices of a period, which says how far it brings the nodes together; for n ≤ 1024.
+/// Returns the product of all matrices of a period, which says how far it brings the members together; for n ≤ 1024.
 mixing_matrix product_of_period(const mixing_schedule& schedule);
 
 }  // namespace troupe::rules

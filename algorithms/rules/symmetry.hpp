@@ -1,5 +1,5 @@
 // Mixing matrices that look the same from each node: those of a ring, a torus, a complete or an exponential graph, with
-// any number of nodes. Pure functions.
+// any number of members. Pure functions.
 #pragma once
 
 #include "troupe/algorithms/rules/mixing.hpp"

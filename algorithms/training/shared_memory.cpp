@@ -130,7 +130,7 @@ struct shared_memory::block {
         x(), {total}, [keep = mapped](void*) {}, at::kFloat);
   }
 
-  ledger& book() const { return *static_cast<ledger*>(mapped.get()); }
+  ledger& statistics() const { return *static_cast<ledger*>(mapped.get()); }
   float* x() const { return reinterpret_cast<float*>(static_cast<char*>(mapped.get()) + page); }
   std::uint32_t* notes() const { return reinterpret_cast<std::uint32_t*>(x() + values.numel()); }
 };
@@ -140,21 +140,21 @@ namespace {
 /// The lock of a memory, which notes who takes it.
 class noting_lock final : public models::process_lock {
  public:
-  noting_lock(ledger& book, std::uint32_t* notes, std::uint32_t who)
-      : models::process_lock(book.lock), book_(book), notes_(notes), who_(who) {}
+  noting_lock(ledger& statistics, std::uint32_t* notes, std::uint32_t who)
+      : models::process_lock(statistics.lock), statistics_(statistics), notes_(notes), who_(who) {}
 
   void lock() override {
     models::process_lock::lock();
-    if (!book_.notes.load(std::memory_order_relaxed)) return;
-    const auto index = book_.acquired.load(std::memory_order_relaxed);
-    while (index - book_.taken.load(std::memory_order_acquire) >= room_for_notes)
+    if (!statistics_.notes.load(std::memory_order_relaxed)) return;
+    const auto index = statistics_.acquired.load(std::memory_order_relaxed);
+    while (index - statistics_.taken.load(std::memory_order_acquire) >= room_for_notes)
       std::this_thread::sleep_for(std::chrono::milliseconds{1});
     notes_[index % room_for_notes] = who_;
-    book_.acquired.store(index + 1, std::memory_order_release);
+    statistics_.acquired.store(index + 1, std::memory_order_release);
   }
 
  private:
-  ledger& book_;
+  ledger& statistics_;
   std::uint32_t* notes_;
   std::uint32_t who_;
 };
@@ -192,7 +192,7 @@ std::shared_ptr<shared_memory> shared_memory::make(const at::Tensor& initial, st
                                     .sum = 0,
                                     .most = 0,
                                     .counts = {}};
-    make_lock(block.book().lock);
+    make_lock(block.statistics().lock);
     std::memcpy(block.x(), initial.const_data_ptr<float>(), static_cast<std::size_t>(total) * sizeof(float));
   }}.join();
   return made;
@@ -215,8 +215,8 @@ std::shared_ptr<shared_memory> shared_memory::open(const memory_handle& where, s
                      static_cast<std::size_t>(status.st_size) == bytes_of(total) && seals >= 0 &&
                      (seals & F_SEAL_SHRINK) != 0;
   if (there) block.map(total);
-  const auto fits = there && block.book().magic == magic && block.book().how == how && block.book().total == total &&
-                    block.book().parameters == parameters;
+  const auto fits = there && block.statistics().magic == magic && block.statistics().how == how &&
+                    block.statistics().total == total && block.statistics().parameters == parameters;
   if (!fits)
     throw std::runtime_error(path + ": not the shared memory of this run; expected all nodes to run on one host");
   return made;
@@ -267,73 +267,74 @@ void shared_memory::merge(at::Tensor& taken, at::Tensor& own) {
 
 std::shared_ptr<models::exclusive_lock> shared_memory::lock_for(std::uint32_t who) {
   if (block_->how != memory_writes::locked) return nullptr;
-  return std::make_shared<noting_lock>(block_->book(), block_->notes(), who);
+  return std::make_shared<noting_lock>(block_->statistics(), block_->notes(), who);
 }
 
 void shared_memory::note_acquisitions() {
-  block_->book().notes = true;
+  block_->statistics().notes = true;
 }
 
 std::vector<std::uint32_t> shared_memory::take_acquisitions() {
-  auto& book = block_->book();
+  auto& statistics = block_->statistics();
   std::vector<std::uint32_t> taken;
-  auto index = book.taken.load(std::memory_order_relaxed);
-  for (const auto end = book.acquired.load(std::memory_order_acquire); index < end; ++index)
+  auto index = statistics.taken.load(std::memory_order_relaxed);
+  for (const auto end = statistics.acquired.load(std::memory_order_acquire); index < end; ++index)
     taken.push_back(block_->notes()[index % room_for_notes]);
-  book.taken.store(index, std::memory_order_release);
+  statistics.taken.store(index, std::memory_order_release);
   return taken;
 }
 
 std::uint64_t shared_memory::updates() const {
-  return block_->book().updates.load(std::memory_order_relaxed);
+  return block_->statistics().updates.load(std::memory_order_relaxed);
 }
 
 void shared_memory::count(std::uint64_t steps, std::uint64_t seen) {
   if (steps == 0) return;
-  const auto of_others = block_->book().updates.fetch_add(steps, std::memory_order_relaxed) - seen;
+  const auto of_others = block_->statistics().updates.fetch_add(steps, std::memory_order_relaxed) - seen;
   tally(steps, (of_others + steps / 2) / steps, of_others);
 }
 
 void shared_memory::count_at_once(std::uint64_t steps, std::uint64_t seen) {
   if (steps == 0) return;
-  const auto of_others = block_->book().updates.fetch_add(steps, std::memory_order_relaxed) - seen;
+  const auto of_others = block_->statistics().updates.fetch_add(steps, std::memory_order_relaxed) - seen;
   tally(steps, of_others, steps * of_others);
 }
 
 /// Of `steps`, each about `of_each` stale, all together `of_all`.
 void shared_memory::tally(std::uint64_t steps, std::uint64_t of_each, std::uint64_t of_all) {
-  auto& book = block_->book();
+  auto& statistics = block_->statistics();
   const auto entry = std::min<std::size_t>(of_each, rules::staleness_entries - 1);
-  book.counts[entry].fetch_add(steps, std::memory_order_relaxed);
-  book.applied.fetch_add(steps, std::memory_order_relaxed);
-  book.sum.fetch_add(of_all, std::memory_order_relaxed);
-  auto most = book.most.load(std::memory_order_relaxed);
-  while (most < of_each && !book.most.compare_exchange_weak(most, of_each, std::memory_order_relaxed)) {
+  statistics.counts[entry].fetch_add(steps, std::memory_order_relaxed);
+  statistics.applied.fetch_add(steps, std::memory_order_relaxed);
+  statistics.sum.fetch_add(of_all, std::memory_order_relaxed);
+  auto most = statistics.most.load(std::memory_order_relaxed);
+  while (most < of_each && !statistics.most.compare_exchange_weak(most, of_each, std::memory_order_relaxed)) {
   }
 }
 
 staleness_tally shared_memory::staleness() const {
-  const auto& book = block_->book();
+  const auto& statistics = block_->statistics();
   staleness_tally tally;
-  for (const auto& count : book.counts) tally.counts.push_back(count.load(std::memory_order_relaxed));
+  for (const auto& count : statistics.counts) tally.counts.push_back(count.load(std::memory_order_relaxed));
   while (!tally.counts.empty() && tally.counts.back() == 0) tally.counts.pop_back();
-  tally.applied = book.applied.load(std::memory_order_relaxed);
-  tally.sum = book.sum.load(std::memory_order_relaxed);
-  tally.most = book.most.load(std::memory_order_relaxed);
+  tally.applied = statistics.applied.load(std::memory_order_relaxed);
+  tally.sum = statistics.sum.load(std::memory_order_relaxed);
+  tally.most = statistics.most.load(std::memory_order_relaxed);
   return tally;
 }
 
 void shared_memory::restore(const at::Tensor& values, std::uint64_t updates, const staleness_tally& staleness) {
-  auto& book = block_->book();
-  if (!values.defined() || values.numel() != block_->values.numel() || staleness.counts.size() > book.counts.size())
+  auto& statistics = block_->statistics();
+  if (!values.defined() || values.numel() != block_->values.numel() ||
+      staleness.counts.size() > statistics.counts.size())
     throw state_error("the contents of the shared memory do not fit it");
   block_->values.copy_(values);
-  book.updates = updates;
-  book.applied = staleness.applied;
-  book.sum = staleness.sum;
-  book.most = staleness.most;
-  for (std::size_t i = 0; i < book.counts.size(); ++i)
-    book.counts[i] = i < staleness.counts.size() ? staleness.counts[i] : 0;
+  statistics.updates = updates;
+  statistics.applied = staleness.applied;
+  statistics.sum = staleness.sum;
+  statistics.most = staleness.most;
+  for (std::size_t i = 0; i < statistics.counts.size(); ++i)
+    statistics.counts[i] = i < staleness.counts.size() ? staleness.counts[i] : 0;
 }
 
 void shared_memory::bring_to(device::accelerator& where) {

@@ -42,11 +42,11 @@ std::shared_ptr<telemetry::trace_file> make_trace(bool wanted, const fs::path& f
 }
 
 void write_links(const training_options& given, const plan& plan, std::uint32_t node,
-                 const telemetry::file_journal* book, const std::vector<emulation::wire_usage>& links) {
+                 const telemetry::file_journal* journal, const std::vector<emulation::wire_usage>& links) {
   if (plan.links.empty()) return;
   try {
     if (node == 0) {
-      if (book) book->write_links(links);
+      if (journal) journal->write_links(links);
       return;
     }
     const auto folder = given.parts.empty() ? given.out : given.parts;

@@ -28,8 +28,8 @@ std::shared_ptr<telemetry::trace_file> make_trace(const training_options& given,
 std::shared_ptr<telemetry::trace_file> make_trace(bool wanted, const std::filesystem::path& folder,
                                                   const std::string& process, trace_time origin);
 
-/// Writes what the emulated links of this node have carried. `book` is null on all nodes but the first.
+/// Writes what the emulated links of this node have carried. `journal` is null on all nodes but the first.
 void write_links(const training_options& given, const plan& plan, std::uint32_t node,
-                 const telemetry::file_journal* book, const std::vector<emulation::wire_usage>& links);
+                 const telemetry::file_journal* journal, const std::vector<emulation::wire_usage>& links);
 
 }  // namespace troupe::apps

@@ -252,22 +252,22 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
   const auto trace = make_trace(given, what.plan, node);
   options.trace = trace;
   options.network = emulation::make_network(what.plan, what.plan.file.run.seed, emulation::realm::run, trace);
-  journal_pointer book;
+  journal_pointer journal;
   if (node == 0)
-    options.open_book = [&, network = options.network]() -> std::shared_ptr<journal> {
+    options.open_journal = [&, network = options.network]() -> std::shared_ptr<troupe::journal> {
       const auto outputs = make_outputs();
-      book = continued ? continue_journal(given, what, *continued, network, outputs)
-                       : start_journal(given, what, network, outputs);
-      if (trace) trace->write_to(book->folder() / "trace.json");
-      if (!given.tensorboard) return book;
+      journal = continued ? continue_journal(given, what, *continued, network, outputs)
+                          : start_journal(given, what, network, outputs);
+      if (trace) trace->write_to(journal->folder() / "trace.json");
+      if (!given.tensorboard) return journal;
       return telemetry::with_event_file(
-          book, {.folder = book->folder(), .continues = continued.has_value(), .outputs = outputs});
+          journal, {.folder = journal->folder(), .continues = continued.has_value(), .outputs = outputs});
     };
   std::shared_ptr<recording::writer> recorded;
   if (node == 0 && given.record)
     options.open_recording = [&, about = origin_of(what, options.initial)]() mutable {
-      recording::keep_beginning(book->folder(), continued ? continued->from.folder : "", about);
-      recorded = std::make_shared<recording::writer>(book->folder() / recording::file_name, about, print_note);
+      recording::keep_beginning(journal->folder(), continued ? continued->from.folder : "", about);
+      recorded = std::make_shared<recording::writer>(journal->folder() / recording::file_name, about, print_note);
       return recorded_by(recorded);
     };
   if (!given.quiet) options.report = print_note;
@@ -289,12 +289,12 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
   if (end.signal != 0 && !given.quiet && (!end.begun || node != 0))
     print_note("interrupted by " + name_of_signal(end.signal) + (end.begun ? "" : " before training began"));
   if (trace) trace->close();  // a lane that is stuck may still have it
-  if (has_emulated(what.plan.links)) write_links(given, what.plan, node, book.get(), end.links);
+  if (has_emulated(what.plan.links)) write_links(given, what.plan, node, journal.get(), end.links);
   if (recorded && !end.failure && !end.refusal) recorded->complete();
   recorded.reset();
-  if (book) {
-    const auto folder = book->folder();
-    book.reset();  // prints how the run has ended, if it has failed
+  if (journal) {
+    const auto folder = journal->folder();
+    journal.reset();  // prints how the run has ended, if it has failed
     if (!given.together) offer_to_continue(given, what.plan, folder, end.status());
   }
   if (!end.stuck.empty()) {

@@ -177,7 +177,7 @@ at::Tensor csr(const sparse_rows& rows, const std::vector<std::int64_t>& indices
 
 }  // namespace
 
-batch empty_batch(const dataset& set, std::int64_t count, const host_memory& from) {
+batch empty_batch(const dataset& set, std::int64_t count, const spawn_memory& from) {
   return {from(input_sizes(set, count), input_type(set)),
           from(sizes_of(count, set.targets.sizes().slice(1)), set.targets.scalar_type())};
 }

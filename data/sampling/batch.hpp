@@ -14,10 +14,10 @@
 namespace troupe::data {
 
 /// Allocates a contiguous host tensor with undefined contents.
-using host_memory = std::function<at::Tensor(at::IntArrayRef sizes, at::ScalarType type)>;
+using spawn_memory = std::function<at::Tensor(at::IntArrayRef sizes, at::ScalarType type)>;
 
 /// Returns the tensors of a batch of `count` samples with undefined contents. The set's samples must be dense.
-batch empty_batch(const dataset& set, std::int64_t count, const host_memory& from);
+batch empty_batch(const dataset& set, std::int64_t count, const spawn_memory& from);
 
 /// Returns the number of bytes of those tensors.
 std::int64_t batch_bytes(const dataset& set, std::int64_t count);

@@ -86,7 +86,7 @@ struct recipe {
   normalisation scale;
   augmentation augment;
   std::uint64_t seed;
-  host_memory memory;
+  spawn_memory memory;
 
   batch make(const std::vector<std::int64_t>& indices, std::uint64_t epoch) const {
     const auto made = empty_batch(*samples, static_cast<std::int64_t>(indices.size()), memory);

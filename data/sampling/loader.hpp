@@ -50,7 +50,7 @@ struct loader_options {
   std::shared_ptr<loader_threads> threads{};
   /// Host memory that a device reads, which may be released before the device has read it; null for memory of the
   /// loader's own. If it is set, the caller has other work while a batch is made, so all batches are made by threads.
-  host_memory for_device{};
+  spawn_memory for_device{};
   /// Number of batches of the run; take() without `next` makes none in advance beyond them.
   std::uint64_t batches{std::numeric_limits<std::uint64_t>::max()};
   std::size_t ahead{4};  ///< Maximum number of batches made in advance.

@@ -76,7 +76,7 @@ microseconds measure_gradient(const plan& plan, const data::dataset_pair& data, 
     options.sampling.queue = false;
     replica engine{std::move(options)};
     while (marks.size() <= measured) {
-      engine.run({.verbs = {verb::gradient}, .from = {{.run = id_of(plan)}, initial}}, never, {});
+      engine.run({.verbs = {verb::gradient}, .from = {{.run = run_id_of(plan)}, initial}}, never, {});
       round.arrive_and_wait();
     }
   };

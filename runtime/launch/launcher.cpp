@@ -6,7 +6,7 @@
 #include "troupe/algorithms/support/assert.hpp"
 #include "troupe/runtime/checkpoint/model_file.hpp"
 #include "troupe/runtime/checkpoint/read_weights.hpp"
-#include "troupe/runtime/launch/exchange_host.hpp"
+#include "troupe/runtime/launch/spawn_exchange.hpp"
 #include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/plan/worker_of_plan.hpp"
 #include "troupe/runtime/topology/error.hpp"
@@ -101,17 +101,17 @@ void spawn_direction(caf::actor_system& system, const plan& plan, const data::da
   into.recorder = spawn_recorder(system,
                                  {.workers = plan.workers,
                                   .draws_from_queue = plan.draws_from_queue(),
-                                  .book = options.book,
+                                  .journal = options.journal,
                                   .send_copy = options.far ? options.far->send_copy : nullptr,
                                   .copy_timeout = plan.file.run.timeout},
                                  lanes.make(label_of(role::recorder)));
-  into.members.push_back({label_of(role::recorder), caf::actor_cast<caf::actor>(into.recorder)});
+  into.actors.push_back({label_of(role::recorder), caf::actor_cast<caf::actor>(into.recorder)});
   evaluator_options evaluated{network_of(plan)};
   evaluated.samples = data.test;
   evaluated.how = evaluation_of(plan);
   evaluated.computes = options.computes;
   const auto evaluator = spawn_evaluator(system, std::move(evaluated), lanes.make(label_of(role::evaluator)));
-  into.members.push_back({label_of(role::evaluator), caf::actor_cast<caf::actor>(evaluator)});
+  into.actors.push_back({label_of(role::evaluator), caf::actor_cast<caf::actor>(evaluator)});
   std::size_t replicas = 0;
   for (std::uint32_t rank = 0; rank < plan.workers; ++rank) replicas += shows_replica(plan, rank) ? 1 : 0;
   into.coordinator = spawn_coordinator(system,
@@ -140,7 +140,7 @@ void spawn_direction(caf::actor_system& system, const plan& plan, const data::da
                                         .lr = plan.optimizer.lr,
                                         .lr_over_time = plan.optimizer.schedule},
                                        evaluator, into.recorder, lanes.make(label_of(role::coordinator)));
-  into.members.push_back({label_of(role::coordinator), caf::actor_cast<caf::actor>(into.coordinator)});
+  into.actors.push_back({label_of(role::coordinator), caf::actor_cast<caf::actor>(into.coordinator)});
 }
 
 norm_exchange norms_of(const plan& plan) {
@@ -177,7 +177,7 @@ compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, cons
   const auto port = plan.norms() ? into.ports[made.norms.place].at(rank) : port_actor{};
   const auto compute =
       spawn_compute(system, std::move(made), {.port = port, .timeout = plan.file.run.timeout}, lanes.make(label));
-  into.members.push_back({label, caf::actor_cast<caf::actor>(compute)});
+  into.actors.push_back({label, caf::actor_cast<caf::actor>(compute)});
   return compute;
 }
 
@@ -193,11 +193,11 @@ crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pai
     ours = {node.first_rank, node.first_rank + node.workers};
   }
   for (std::uint32_t place = 0; place < plan.exchanges.size(); ++place) {
-    auto hosted = host_exchange(system, plan, place, lanes, options, result.members);
-    result.ports.push_back(std::move(hosted.ports));
-    result.entrances.push_back(std::move(hosted.entrances));
-    result.memories.push_back(std::move(hosted.memory));
-    result.lock_orders.push_back(std::move(hosted.order));
+    auto spawned = spawn_exchange(system, plan, place, lanes, options, result.actors);
+    result.ports.push_back(std::move(spawned.ports));
+    result.entrances.push_back(std::move(spawned.entrances));
+    result.memories.push_back(std::move(spawned.memory));
+    result.lock_orders.push_back(std::move(spawned.order));
   }
   worker_contacts contacts;
   if (options.node == 0) {
@@ -210,7 +210,7 @@ crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pai
     const auto& far = *options.far;
     contacts = {
         .coordinator = far.coordinator, .results = far.results, .states = far.results, .recorder = far.recorder};
-    result.members.push_back(
+    result.actors.push_back(
         {{{.what = role::link}, "link to the first node"}, caf::actor_cast<caf::actor>(far.results)});
   }
   for (std::uint32_t rank = ours.first; rank < ours.end; ++rank) {
@@ -222,14 +222,14 @@ crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pai
     }
     if (!shows_replica(plan, rank)) own.results = snapshot_sink{};
     result.workers.push_back(spawn_worker(system, options_of_launched(plan, rank, options), std::move(own)));
-    result.members.push_back({label_of_worker(rank), caf::actor_cast<caf::actor>(result.workers.back())});
+    result.actors.push_back({label_of_worker(rank), caf::actor_cast<caf::actor>(result.workers.back())});
   }
   guard.complete = true;
   return result;
 }
 
 void dismiss(const crew& crew) {
-  for (const auto& member : crew.members) caf::anon_send_exit(member.actor, caf::exit_reason::kill);
+  for (const auto& [label, actor] : crew.actors) caf::anon_send_exit(actor, caf::exit_reason::kill);
 }
 
 void begin(const crew& crew, const std::vector<directed_worker>& workers) {

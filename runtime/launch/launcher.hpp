@@ -1,5 +1,5 @@
 // Turns a plan into spawned, connected actors, in an actor system with threads or under the test coordinator. The files
-// that spawn actors decide which of them have lanes: this one, exchange_host.cpp for ports, and supervisor_traffic.cpp
+// that spawn actors decide which of them have lanes: this one, spawn_exchange.cpp for ports, and supervisor_traffic.cpp
 // for copies of checkpoints. What a lane is, a thread or a place in virtual time, depends on the lane_factory alone.
 #pragma once
 
@@ -54,7 +54,7 @@ struct crew {
   std::vector<std::map<std::uint32_t, peer_port>> entrances;
   std::vector<std::shared_ptr<shared_memory>> memories;  ///< By exchange; null for exchanges without shared memory.
   std::vector<std::shared_ptr<lock_order>> lock_orders;  ///< The same for replays, if the memory is locked.
-  std::vector<labelled_actor> members;                   ///< All actors.
+  std::vector<labelled_actor> actors;                    ///< All actors.
 };
 
 /// The actors on other nodes that a node communicates with.
@@ -79,9 +79,9 @@ struct launch_deliveries {
 };
 
 struct launch_options {
-  std::shared_ptr<journal> book;  ///< Journal of the run; only on the first node.
-  at::Tensor initial;             ///< Initial weights, flat; see initial_weights().
-  models::buffer_pool pool;       ///< The pool that `initial` was taken from.
+  std::shared_ptr<troupe::journal> journal;  ///< Journal of the run; only on the first node.
+  at::Tensor initial;                        ///< Initial weights, flat; see initial_weights().
+  models::buffer_pool pool;                  ///< The pool that `initial` was taken from.
   /// The state from which the run continues; null for a new run. Only on the first node.
   std::shared_ptr<const run_state> restored{};
   std::uint32_t node{0};            ///< The node whose part is spawned, if `far` is given.

@@ -12,7 +12,7 @@ std::vector<control::node_ranks> ranks_of_nodes(const plan& plan) {
 
 transport::frame_limits frame_limits_of(const plan& plan, std::uint32_t node) {
   const auto& self = plan.nodes.at(node);
-  transport::frame_limits limits{.run = id_of(plan),
+  transport::frame_limits limits{.run = run_id_of(plan),
                                  .world_size = plan.workers,
                                  .first_rank = self.first_rank,
                                  .ranks = self.workers,

@@ -112,10 +112,10 @@ bool is_stopped(pid_t process) {
 
 /// All child processes. None of them outlives it.
 struct child_processes {
-  std::vector<child> members;
+  std::vector<child> children;
 
   ~child_processes() {
-    for (auto& one : members) {
+    for (auto& one : children) {
       if (one.process > 0) kill(one.process, SIGKILL);
       if (one.process > 0) waitpid(one.process, nullptr, 0);
       if (one.output >= 0) close(one.output);
@@ -124,7 +124,7 @@ struct child_processes {
 
   /// Asks the remaining processes to end, and kills those that are stopped. `failed`: whether the run has failed.
   void ask_to_end(bool failed) {
-    for (auto& one : members) {
+    for (auto& one : children) {
       const auto already = std::exchange(one.asked_to_end, true);
       if (one.process < 0 || already) continue;
       const auto stopped = is_stopped(one.process);
@@ -136,7 +136,7 @@ struct child_processes {
   }
 
   void kill_all(bool failed) {
-    for (auto& one : members) {
+    for (auto& one : children) {
       if (one.process < 0) continue;
       std::fprintf(stderr, "%s: node %s did not exit with the other nodes and has been killed\n",
                    failed ? "error" : "warning", one.name.c_str());
@@ -146,7 +146,7 @@ struct child_processes {
   }
 
   bool ended() const {
-    return std::all_of(members.begin(), members.end(), [](const child& one) { return one.process < 0; });
+    return std::all_of(children.begin(), children.end(), [](const child& one) { return one.process < 0; });
   }
 };
 
@@ -154,7 +154,7 @@ struct child_processes {
 class continuing {
  public:
   continuing(signal_watch& signals, const child_processes& all) : signals_(signals) {
-    for (const auto& one : all.members) nodes_.push_back(std::make_unique<process_handle>(one.process));
+    for (const auto& one : all.children) nodes_.push_back(std::make_unique<process_handle>(one.process));
     signals_.on_continue([this] {
       for (const auto& one : nodes_) one->send(SIGCONT);
     });
@@ -223,8 +223,8 @@ int run_local_nodes(const std::vector<local_node>& nodes, signal_watch& signals)
   std::signal(SIGCHLD, SIG_DFL);  // an ignored SIGCHLD is inherited, and discards exit statuses
   become_launcher();              // the nodes are in groups of their own, which Ctrl-Z does not stop
   child_processes all;
-  for (const auto& node : nodes) all.members.push_back(start(node, all.members.empty()));
-  const process_handle first{all.members.front().process};
+  for (const auto& node : nodes) all.children.push_back(start(node, all.children.empty()));
+  const process_handle first{all.children.front().process};
   const signal_handler to_first{signals, [&first](int signal) { first.send(signal); }};
   const continuing all_go_on{signals, all};
 
@@ -236,7 +236,7 @@ int run_local_nodes(const std::vector<local_node>& nodes, signal_watch& signals)
   };
   while (!all.ended()) {
     std::vector<pollfd> waiting;
-    for (const auto& one : all.members) waiting.push_back({one.output, POLLIN, 0});
+    for (const auto& one : all.children) waiting.push_back({one.output, POLLIN, 0});
     if (clock::now() >= ask_at) {
       all.ask_to_end(status != 0);
       ask_at = never;
@@ -249,7 +249,7 @@ int run_local_nodes(const std::vector<local_node>& nodes, signal_watch& signals)
     const auto timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
     if (poll(waiting.data(), waiting.size(), timeout_ms) < 0 && errno != EINTR) checked(-1, "poll");
     for (std::size_t i = 0; i < waiting.size(); ++i) {
-      auto& one = all.members[i];
+      auto& one = all.children[i];
       if (waiting[i].revents == 0 || one.output < 0) continue;
       forward_output(one);
       if (one.output >= 0) continue;

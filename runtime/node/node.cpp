@@ -159,13 +159,13 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
   {
     system_config config;
     caf::actor_system system{config};
-    auto book = options.open_book ? options.open_book() : nullptr;
+    auto journal = options.open_journal ? options.open_journal() : nullptr;
     auto deliveries = options.open_recording ? options.open_recording() : launch_deliveries{};
     caf::scoped_actor waiting{system};
     const auto supervisor = spawn_supervisor(system, {.run_plan = std::make_shared<const troupe::plan>(plan),
                                                       .data = data,
                                                       .lanes = &lanes,
-                                                      .launch = {.book = std::move(book),
+                                                      .launch = {.journal = std::move(journal),
                                                                  .initial = options.initial,
                                                                  .pool = options.pool,
                                                                  .restored = options.restored,

@@ -24,7 +24,7 @@ struct node_options {
   /// The state from which the run continues, or null. Only on the first node.
   std::shared_ptr<const run_state> restored{};
   /// Opens the journal. Called on the first node only, after all checks that can be made in advance.
-  std::function<std::shared_ptr<journal>()> open_book{};
+  std::function<std::shared_ptr<journal>()> open_journal{};
   /// Opens what records the deliveries of the run, after the journal; empty if they are not recorded.
   std::function<launch_deliveries()> open_recording{};
   std::shared_ptr<trace_sink> trace{};  ///< Where actors and lanes report what they do; null if it is not traced.
@@ -44,7 +44,7 @@ struct node_options {
 
 /// Runs one node's part of the plan to the end of the run. The other nodes may be started before or after it. When it
 /// returns, every actor, thread and socket it started is gone. Throws input_error if it cannot listen or the first node
-/// runs a different version, std::runtime_error if the first node cannot be reached, and whatever open_book throws.
+/// runs a different version, std::runtime_error if the first node cannot be reached, and whatever open_journal throws.
 run_end run(const plan& plan, const data::dataset_pair& data, node_options options, signal_watch& signals);
 
 }  // namespace troupe

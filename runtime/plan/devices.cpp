@@ -140,13 +140,13 @@ std::optional<std::string> refusal_of_collective(const planned_wiring& plan, con
 
 }  // namespace
 
-void check_hosting(const planned_wiring& so_far, const planned_exchange& exchange, const device::census& machine) {
-  switch (exchange.nature.host) {
-    case hosting::ports:
+void check_carrier(const planned_wiring& so_far, const planned_exchange& exchange, const device::census& machine) {
+  switch (exchange.nature.carried_by) {
+    case carrier::ports:
       return;
-    case hosting::shared_memory:
+    case carrier::shared_memory:
       return check_memory(so_far, exchange);
-    case hosting::device_library:
+    case carrier::device_library:
       if (const auto reason = refusal_of_collective(so_far, exchange, machine))
         refuse(so_far.file, "exchange." + exchange.name + ".engine", exchange.name + ": " + *reason);
   }

@@ -54,10 +54,10 @@ std::vector<planned_link> plan_links(const planned_wiring& plan) {
     links.push_back(std::move(made));
   }
   for (const auto& exchange : plan.exchanges)
-    if (has_emulated(links) && exchange.nature.host != hosting::ports)
+    if (has_emulated(links) && exchange.nature.carried_by != carrier::ports)
       refuse(plan.file, "link.0",
              "[[link]] does not apply to " + exchange.name + ", whose workers " +
-                 (exchange.nature.host == hosting::shared_memory ? "share memory" : "use NCCL") +
+                 (exchange.nature.carried_by == carrier::shared_memory ? "share memory" : "use NCCL") +
                  "; use another kind of exchange, or remove the links");
   return links;
 }

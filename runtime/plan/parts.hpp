@@ -69,7 +69,7 @@ std::string note_on_draws(const std::vector<std::string>& operators);
 
 /// Throws input_error if the workers of an exchange, on their nodes and on the devices of `machine`, cannot share a
 /// memory or use the GPUs' own library, as the exchange requires.
-void check_hosting(const planned_wiring& so_far, const planned_exchange& exchange, const device::census& machine);
+void check_carrier(const planned_wiring& so_far, const planned_exchange& exchange, const device::census& machine);
 
 /// Derives exchange `place` of the file. `before` are the exchanges before it. Throws input_error.
 planned_exchange plan_exchange(const planned_network& so_far, const std::vector<planned_exchange>& before,

@@ -173,7 +173,7 @@ planned_wiring plan_wiring(planned_network so_far, const device::census& machine
     made.exchanges.push_back(plan_exchange(made, made.exchanges, place));
     file.exchanges[place].options = made.exchanges[place].settings;
   }
-  for (const auto& exchange : made.exchanges) check_hosting(made, exchange, machine);
+  for (const auto& exchange : made.exchanges) check_carrier(made, exchange, machine);
   check_budget(made);
   check_each_worker(made);
   if (file.model.sync_batch_norm) made.exchanges.push_back(plan_norms(made, norm_channels));

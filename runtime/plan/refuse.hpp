@@ -1,9 +1,9 @@
 // How a plan that cannot be made is refused.
 #pragma once
 
+#include "troupe/runtime/topology/constraints.hpp"
 #include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/paths.hpp"
-#include "troupe/runtime/topology/rules.hpp"
 #include "troupe/runtime/topology/topology.hpp"
 
 #include <string>

@@ -47,7 +47,7 @@ std::vector<loop_word> loop_of(const plan& plan, std::uint32_t rank) {
           .elements = found->layout.parameter_end,
           .gradient_first = found->layout.parameter_end > plan.layout.parameter_end || plan.memory_of(rank) != nullptr,
           .buckets = shared_buckets(*found),
-          .on_device = found->nature.host == hosting::device_library});
+          .on_device = found->nature.carried_by == carrier::device_library});
     }
   }
   return loop;
@@ -79,7 +79,7 @@ std::vector<std::string> names_of_exchanges(const plan& plan) {
 
 }  // namespace
 
-run_id id_of(const plan& plan) {
+run_id run_id_of(const plan& plan) {
   constexpr std::uint64_t spread = 0x9e3779b97f4a7c15;
   const auto elements = static_cast<std::uint64_t>(plan.layout.total);
   return run_id{(plan.file.run.seed * spread + elements) * spread + plan.workers};
@@ -139,7 +139,7 @@ replica_options replica_options_of(const plan& plan, const data::dataset_pair& d
                                    models::buffer_pool pool) {
   const auto& file = plan.file;
   replica_options made{network_of(plan)};
-  made.run = id_of(plan);
+  made.run = run_id_of(plan);
   made.rank = rank_id{rank};
   made.pool = std::move(pool);
   made.samples = data.train;
@@ -157,7 +157,7 @@ replica_options replica_options_of(const plan& plan, const data::dataset_pair& d
 
 worker_options options_of_worker(const plan& plan, std::uint32_t rank, const at::Tensor& initial) {
   worker_options made;
-  made.run = id_of(plan);
+  made.run = run_id_of(plan);
   made.rank = rank_id{rank};
   made.loop = loop_of(plan, rank);
   made.exchanges = names_of_exchanges(plan);

@@ -15,7 +15,7 @@ namespace troupe {
 
 /// Returns the id in all stamps of a run. It depends only on numbers that stay the same when the run is continued: the
 /// seed, the number of workers and the size of the model, not the length of the run or its placement.
-run_id id_of(const plan& plan);
+run_id run_id_of(const plan& plan);
 
 /// Returns the network that every worker trains.
 trained_network network_of(const plan& plan);

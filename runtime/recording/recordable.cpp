@@ -10,11 +10,11 @@ void check_recordable(const plan& plan) {
   for (const auto& exchange : plan.exchanges) {
     const auto& nature = exchange.nature;
     const auto key = "exchange." + exchange.name;
-    if (nature.host == hosting::shared_memory && nature.writes != memory_writes::locked)
+    if (nature.carried_by == carrier::shared_memory && nature.writes != memory_writes::locked)
       refuse(plan.file, key + ".lock",
              "workers write the shared memory of \"" + exchange.name +
                  "\" in no order that could be recorded; set lock = true to record the run");
-    if (nature.host == hosting::ports && !nature.deterministic && nature.servers == 0)
+    if (nature.carried_by == carrier::ports && !nature.deterministic && nature.servers == 0)
       refuse(plan.file, key + ".kind",
              "the result of \"" + exchange.name + "\", an exchange of kind " + exchange.kind->name +
                  ", depends on the order in which its workers take in parts, but a recording has only the order at "

@@ -76,13 +76,13 @@ void end_now(const crew& all, recording::replay& orders) {
 }  // namespace
 
 replay_end replay_run(plan plan, const data::dataset_pair& data, at::Tensor initial, models::buffer_pool pool,
-                      std::shared_ptr<journal> book, replay_options options) {
+                      std::shared_ptr<journal> journal, replay_options options) {
   const auto& recorded = options.recorded;
   const auto* signal = options.signal;
   plan.file.run.timeout = never;
   plan.file.run.max_seconds.reset();
   recording::replay orders{recorded, plan.draws_from_queue()};
-  const auto watched = std::make_shared<step_noting_journal>(std::move(book));
+  const auto watched = std::make_shared<step_noting_journal>(std::move(journal));
   std::optional<step_limit> limit;
   if (options.until) limit.emplace(plan, *options.until);
   bool is_cut = false;

@@ -34,6 +34,6 @@ struct replay_end {
 /// message that was not recorded, the replay ends as if it had been interrupted. A difference from the recording is a
 /// failure that names it.
 replay_end replay_run(plan plan, const data::dataset_pair& data, at::Tensor initial, models::buffer_pool pool,
-                      std::shared_ptr<journal> book, replay_options options);
+                      std::shared_ptr<journal> journal, replay_options options);
 
 }  // namespace troupe

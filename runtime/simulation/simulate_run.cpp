@@ -82,7 +82,7 @@ void settle_durations(plan& plan, const data::dataset_pair& data, const at::Tens
 }
 
 run_end simulate_run(const plan& plan, const data::dataset_pair& data, at::Tensor initial, models::buffer_pool pool,
-                     std::shared_ptr<journal> book, simulation_options options) {
+                     std::shared_ptr<journal> journal, simulation_options options) {
   const auto& given = plan.file.simulate;
   const auto costs = std::make_shared<emulation::costs>(plan, *topology::parse_delay(given.gradient), options.seed);
   options.faults = faults_of(plan);
@@ -103,18 +103,18 @@ run_end simulate_run(const plan& plan, const data::dataset_pair& data, at::Tenso
   }
   if (!options.links)
     options.links = emulation::make_network(plan, options.seed, emulation::realm::simulation, options.trace);
-  if (!options.computes) book = std::make_shared<journal_without_weights>(std::move(book));
-  return simulate(plan, data, std::move(initial), std::move(pool), std::move(book), options);
+  if (!options.computes) journal = std::make_shared<journal_without_weights>(std::move(journal));
+  return simulate(plan, data, std::move(initial), std::move(pool), std::move(journal), options);
 }
 
 record simulate_timing(const plan& plan, const data::dataset_pair& data, const at::Tensor& initial,
                        const models::buffer_pool& pool, simulation_options options) {
   options.computes = false;
-  const auto book = std::make_shared<last_line>();
-  const auto end = simulate_run(plan, data, initial, pool, book, options);
+  const auto journal = std::make_shared<last_line>();
+  const auto end = simulate_run(plan, data, initial, pool, journal, options);
   if (end.failure) throw std::runtime_error("the simulated run failed: " + *end.failure);
   if (end.status() != 0) throw std::runtime_error("the simulation was interrupted");
-  return book->last;
+  return journal->last;
 }
 
 }  // namespace troupe

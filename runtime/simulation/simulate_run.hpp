@@ -13,12 +13,12 @@ namespace troupe {
 /// Settles what the plan leaves open: with simulate.gradient = "measure", measures it on this machine and sets it.
 void settle_durations(plan& plan, const data::dataset_pair& data, const at::Tensor& initial, models::buffer_pool pool);
 
-/// Simulates a run with settled durations. The same plan and seed give the same bytes of everything that `book` is
+/// Simulates a run with settled durations. The same plan and seed give the same bytes of everything that `journal` is
 /// given. Of the options, those that describe lanes, faults and the network are set from the plan, and `links` as well
 /// unless it is given; if nothing is computed, no weights are written. Throws std::runtime_error if the run does not
 /// end.
 run_end simulate_run(const plan& plan, const data::dataset_pair& data, at::Tensor initial, models::buffer_pool pool,
-                     std::shared_ptr<journal> book, simulation_options options);
+                     std::shared_ptr<journal> journal, simulation_options options);
 
 /// Simulates the timing of such a run: nothing is computed or kept. Returns its last line. Throws std::runtime_error if
 /// the run fails or is interrupted.

@@ -136,14 +136,14 @@ class simulation {
   }
 
   void start(const data::dataset_pair& data, const at::Tensor& initial, const models::buffer_pool& pool,
-             const std::shared_ptr<journal>& book) {
+             const std::shared_ptr<journal>& journal) {
     const auto shared = std::make_shared<const plan>(plan_);
     const auto engines = std::make_shared<engine_pool>();
     const auto note_step = [this](std::uint32_t rank, std::uint64_t completed) { faults_.note_step(rank, completed); };
     for (std::uint32_t node = 0; node < nodes_.size(); ++node)
       nodes_[node]->start({.run_plan = shared,
                            .data = data,
-                           .launch = {.book = node == 0 ? book : nullptr,
+                           .launch = {.journal = node == 0 ? journal : nullptr,
                                       .initial = initial,
                                       .pool = pool,
                                       .restored = node == 0 ? options_.restored : nullptr,
@@ -378,22 +378,22 @@ class simulation {
 }  // namespace
 
 simulated_end simulate_nodes(const plan& plan, const data::dataset_pair& data, at::Tensor initial,
-                             models::buffer_pool pool, std::shared_ptr<journal> book,
+                             models::buffer_pool pool, std::shared_ptr<journal> journal,
                              const simulation_options& options) {
   for (const auto& exchange : plan.exchanges)
-    if (exchange.nature.host == hosting::device_library)
+    if (exchange.nature.carried_by == carrier::device_library)
       refuse(plan.file, "exchange." + exchange.name + ".engine",
              exchange.name +
                  ": engine = \"nccl\" cannot be simulated or replayed: its calls wait for each other on the GPUs, and "
                  "lanes in virtual time run one after the other; use engine = \"troupe\"");
   simulation all{plan, options};
-  all.start(data, initial, pool, book);
+  all.start(data, initial, pool, journal);
   return all.run();
 }
 
 run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor initial, models::buffer_pool pool,
-                 std::shared_ptr<journal> book, const simulation_options& options) {
-  const auto all = simulate_nodes(plan, data, std::move(initial), std::move(pool), std::move(book), options);
+                 std::shared_ptr<journal> journal, const simulation_options& options) {
+  const auto all = simulate_nodes(plan, data, std::move(initial), std::move(pool), std::move(journal), options);
   const auto has_end = [](const auto& node) { return node.end.has_value(); };
   const auto first = std::find_if(all.nodes.begin(), all.nodes.end(), has_end);  // the first node, unless it is lost
   const auto is_stopped = options.stop_after > 0 && all.events >= options.stop_after;

@@ -75,15 +75,15 @@ struct simulation_stalled : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Simulates a run of all nodes of the plan. `book` is the journal of the first node. Throws simulation_stalled or
+/// Simulates a run of all nodes of the plan. `journal` is the journal of the first node. Throws simulation_stalled or
 /// std::runtime_error, naming the seed, if a node that is neither killed nor frozen does not end, except after
 /// stop_after events. Throws input_error for exchanges by a device's library, which wait for each other on the GPUs.
 simulated_end simulate_nodes(const plan& plan, const data::dataset_pair& data, at::Tensor initial,
-                             models::buffer_pool pool, std::shared_ptr<journal> book,
+                             models::buffer_pool pool, std::shared_ptr<journal> journal,
                              const simulation_options& options);
 
 /// The same; returns how the run ended on the first node that is left.
 run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor initial, models::buffer_pool pool,
-                 std::shared_ptr<journal> book, const simulation_options& options);
+                 std::shared_ptr<journal> journal, const simulation_options& options);
 
 }  // namespace troupe

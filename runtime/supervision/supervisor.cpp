@@ -22,12 +22,12 @@ void launch_crew(supervisor_pointer self) {
   auto& my = self->state;
   my.ours = launch(self->home_system(), my.run_plan(), my.options.data, *my.options.lanes, my.options.launch);
   my.options.launch.initial.reset();
-  auto& members = my.ours.members;
-  if (my.reception) members.push_back({label_of(role::reception), caf::actor_cast<caf::actor>(my.reception)});
+  auto& actors = my.ours.actors;
+  if (my.reception) actors.push_back({label_of(role::reception), caf::actor_cast<caf::actor>(my.reception)});
   for (const auto& [rank, proxy] : my.far_workers)
-    members.push_back({{{.what = role::link}, "link to worker " + std::to_string(static_cast<std::uint32_t>(rank))},
-                       caf::actor_cast<caf::actor>(proxy)});
-  for (const auto& [label, actor] : members) {
+    actors.push_back({{{.what = role::link}, "link to worker " + std::to_string(static_cast<std::uint32_t>(rank))},
+                      caf::actor_cast<caf::actor>(proxy)});
+  for (const auto& [label, actor] : actors) {
     my.alive.emplace(actor.address(), label);
     self->monitor(actor);
   }

@@ -60,8 +60,8 @@ bool belongs_elsewhere(const std::string& key) {
 
 class event_journal : public journal_filter {
  public:
-  event_journal(std::shared_ptr<journal> book, tensorboard_options options)
-      : journal_filter(std::move(book)), options_(std::move(options)) {}
+  event_journal(std::shared_ptr<journal> journal, tensorboard_options options)
+      : journal_filter(std::move(journal)), options_(std::move(options)) {}
 
   void write(const record& line) override {
     if (!out_) begin(line.seconds);
@@ -135,8 +135,8 @@ bool is_event_file(const fs::path& path) {
   return path.filename().string().starts_with(prefix);
 }
 
-std::shared_ptr<journal> with_event_file(std::shared_ptr<journal> book, const tensorboard_options& options) {
-  return std::make_shared<event_journal>(std::move(book), options);
+std::shared_ptr<journal> with_event_file(std::shared_ptr<journal> journal, const tensorboard_options& options) {
+  return std::make_shared<event_journal>(std::move(journal), options);
 }
 
 }  // namespace troupe::telemetry

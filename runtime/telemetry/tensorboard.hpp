@@ -19,8 +19,8 @@ struct tensorboard_options {
 /// Returns whether a file of this name is an event file.
 bool is_event_file(const std::filesystem::path& path);
 
-/// Returns a journal that passes everything on to `book`, and writes the values of each line of metrics.jsonl to a new
-/// event file as well.
-std::shared_ptr<journal> with_event_file(std::shared_ptr<journal> book, const tensorboard_options& options);
+/// Returns a journal that passes everything on to `journal`, and writes the values of each line of metrics.jsonl to a
+/// new event file as well.
+std::shared_ptr<journal> with_event_file(std::shared_ptr<journal> journal, const tensorboard_options& options);
 
 }  // namespace troupe::telemetry

@@ -1,8 +1,8 @@
 // Checks the rules that involve several keys. parse.cpp has already checked each key by itself.
 #pragma once
 
+#include "troupe/runtime/topology/constraints.hpp"
 #include "troupe/runtime/topology/mistakes.hpp"
-#include "troupe/runtime/topology/rules.hpp"
 #include "troupe/runtime/topology/topology.hpp"
 
 namespace troupe::topology {

@@ -2,9 +2,9 @@
 
 #include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/algorithms/exchange/shared/shared.hpp"
+#include "troupe/runtime/topology/constraints.hpp"
 #include "troupe/runtime/topology/members.hpp"
 #include "troupe/runtime/topology/paths.hpp"
-#include "troupe/runtime/topology/rules.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
 #include "troupe/runtime/topology/validate.hpp"
 #include "troupe/runtime/topology/value.hpp"

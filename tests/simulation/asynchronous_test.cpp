@@ -89,7 +89,7 @@ const std::vector<wiring> wirings{
 
 struct seen_run {
   std::shared_ptr<ledger> seen;
-  std::shared_ptr<tests::remembered> book;
+  std::shared_ptr<tests::remembered> journal;
 };
 
 /// Simulates `plan`, whose one exchange is `kind`. Every contribution must come to its end.
@@ -104,7 +104,7 @@ seen_run simulate_watched(plan& plan, const tests::tiny_options& options, const 
   };
   models::buffer_pool pool;
   const auto end =
-      simulate(plan, tests::tiny_data(options.samples), initial_weights(plan, pool), pool, run.book, checked);
+      simulate(plan, tests::tiny_data(options.samples), initial_weights(plan, pool), pool, run.journal, checked);
   REQUIRE_FALSE(end.failure);
   for (const auto& [what, its] : run.seen->all)
     if (its.sent + its.taken + its.answered + its.heard != 4) FAIL_CHECK("a contribution was lost");
@@ -120,12 +120,12 @@ TEST_CASE("no contribution is lost, taken twice or answered twice, in whatever o
     std::map<std::vector<float>, int> results;
     for (std::uint64_t seed = 0; seed < tests::repeat(250, 1000); ++seed) {
       CAPTURE(seed);
-      const auto [seen, book] = simulate_watched(plan, options, {.seed = seed});
+      const auto [seen, journal] = simulate_watched(plan, options, {.seed = seed});
       CHECK(seen->all.size() == options.workers * servers * contributions);
       for (const auto& [server, version] : seen->versions) CHECK(version == options.workers * contributions);
-      CHECK(book->lines.back().updates == options.workers * contributions);
-      const auto* values = book->result.const_data_ptr<float>();
-      ++results[{values, values + book->result.numel()}];
+      CHECK(journal->lines.back().updates == options.workers * contributions);
+      const auto* values = journal->result.const_data_ptr<float>();
+      ++results[{values, values + journal->result.numel()}];
     }
     CHECK(results.size() > 100);  // the schedules do differ
   }
@@ -145,13 +145,13 @@ TEST_CASE("servers that take contributions in a given order give the same bits u
     for (std::uint64_t seed = 0; seed < 30; ++seed) {
       CAPTURE(seed);
       models::buffer_pool pool;
-      auto book = std::make_shared<tests::remembered>();
+      auto journal = std::make_shared<tests::remembered>();
       const auto end =
-          simulate(plan, tests::tiny_data(options.samples), initial_weights(plan, pool), pool, book, {.seed = seed});
+          simulate(plan, tests::tiny_data(options.samples), initial_weights(plan, pool), pool, journal, {.seed = seed});
       CAPTURE(end.failure.value_or(""));
       REQUIRE_FALSE(end.failure);
-      if (!first.defined()) first = book->result;
-      CHECK(book->result.equal(first));
+      if (!first.defined()) first = journal->result;
+      CHECK(journal->result.equal(first));
     }
   }
 }
@@ -163,9 +163,9 @@ TEST_CASE("an interrupt loses no contribution either: what was begun is brought 
     std::set<std::uint64_t> made;
     for (std::uint64_t event = 1; event < 300; event += tests::repeat(9, 3)) {
       CAPTURE(event);
-      const auto [seen, book] =
+      const auto [seen, journal] =
           simulate_watched(plan, options, {.seed = event, .after_event = tests::interrupt_at(event)});
-      CHECK(book->lines.back().updates * servers == seen->all.size());
+      CHECK(journal->lines.back().updates * servers == seen->all.size());
       made.insert(seen->all.size());
     }
     CHECK(made.size() > 3);

@@ -40,11 +40,11 @@ at::Tensor result_of(const tests::tiny_options& options, const changes& change) 
   settings.lr = 0.1;
   change(settings);
   plan.optimizer = optimizer_of(plan);
-  auto book = std::make_shared<tests::remembered>();
+  auto journal = std::make_shared<tests::remembered>();
   models::buffer_pool pool;
-  const auto end = simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, book, {.seed = 1});
+  const auto end = simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, journal, {.seed = 1});
   REQUIRE_MESSAGE(!end.failure, end.failure.value_or(""));
-  return book->result;
+  return journal->result;
 }
 
 double difference(const tests::tiny_options& options, const changes& change) {

@@ -23,7 +23,7 @@ using tests::tiny_options;
 
 struct ran {
   run_end end;
-  std::shared_ptr<remembered> book = std::make_shared<remembered>();
+  std::shared_ptr<remembered> journal = std::make_shared<remembered>();
 };
 
 ran simulate_uneven(const tiny_options& options, std::uint64_t seed, bool on_devices = false) {
@@ -35,7 +35,8 @@ ran simulate_uneven(const tiny_options& options, std::uint64_t seed, bool on_dev
       return std::make_shared<testing::fake_accelerator>(seed * 100 + rank);
     };
   models::buffer_pool pool;
-  run.end = simulate(plan, tests::tiny_data(options.samples), initial_weights(plan, pool), pool, run.book, simulation);
+  run.end =
+      simulate(plan, tests::tiny_data(options.samples), initial_weights(plan, pool), pool, run.journal, simulation);
   return run;
 }
 
@@ -69,11 +70,11 @@ TEST_CASE("uneven epochs give the same bits under every schedule, and on devices
       for (const bool on_devices : {false, true}) {
         const auto other = simulate_uneven(options, seed, on_devices);
         REQUIRE_FALSE(other.end.failure);
-        CHECK(other.book->result.equal(first.book->result));
-        REQUIRE(other.book->lines.size() == first.book->lines.size());
-        for (std::size_t i = 0; i < first.book->lines.size(); ++i) {
-          CHECK(other.book->lines[i].train_loss == first.book->lines[i].train_loss);
-          CHECK(other.book->lines[i].train_accuracy == first.book->lines[i].train_accuracy);
+        CHECK(other.journal->result.equal(first.journal->result));
+        REQUIRE(other.journal->lines.size() == first.journal->lines.size());
+        for (std::size_t i = 0; i < first.journal->lines.size(); ++i) {
+          CHECK(other.journal->lines[i].train_loss == first.journal->lines[i].train_loss);
+          CHECK(other.journal->lines[i].train_accuracy == first.journal->lines[i].train_accuracy);
         }
       }
     }
@@ -87,8 +88,8 @@ TEST_CASE("asynchronous wirings end well with uneven epochs, on devices too") {
       CAPTURE(seed);
       const auto run = simulate_uneven(uneven(wiring), seed, seed % 2 == 1);
       REQUIRE_MESSAGE(!run.end.failure, run.end.failure.value_or(""));
-      CHECK(at::isfinite(run.book->result).all().item<bool>());
-      CHECK(run.book->lines.back().step == 10);
+      CHECK(at::isfinite(run.journal->result).all().item<bool>());
+      CHECK(run.journal->lines.back().step == 10);
     }
   }
 }
@@ -111,8 +112,8 @@ TEST_CASE("workers that keep their last batches are one worker that keeps that o
                                           .micro_batches = micro_batches},
                                          1);
       REQUIRE_FALSE(found.end.failure);
-      CHECK(at::allclose(found.book->result, expected.book->result, 1e-5, 1e-6));
-      const auto &lines = found.book->lines, &wanted = expected.book->lines;
+      CHECK(at::allclose(found.journal->result, expected.journal->result, 1e-5, 1e-6));
+      const auto &lines = found.journal->lines, &wanted = expected.journal->lines;
       REQUIRE(lines.size() == wanted.size());
       for (std::size_t i = 0; i < lines.size(); ++i) {
         CHECK(lines[i].step == wanted[i].step);
@@ -124,7 +125,7 @@ TEST_CASE("workers that keep their last batches are one worker that keeps that o
   // With the last batch dropped another result comes out.
   auto dropped = one;
   dropped.keeps_last = false;
-  CHECK_FALSE(at::allclose(simulate_uneven(dropped, 0).book->result, expected.book->result, 1e-5, 1e-6));
+  CHECK_FALSE(at::allclose(simulate_uneven(dropped, 0).journal->result, expected.journal->result, 1e-5, 1e-6));
 }
 
 TEST_CASE("synchronised norms count the passes of uneven steps, in micro-batches too") {
@@ -136,7 +137,7 @@ TEST_CASE("synchronised norms count the passes of uneven steps, in micro-batches
   for (std::uint64_t seed = 1; seed < tests::repeat(8, 20); ++seed) {
     const auto other = simulate_uneven(three, seed, seed % 2 == 1);
     REQUIRE_MESSAGE(!other.end.failure, other.end.failure.value_or(""));
-    CHECK(other.book->result.equal(first.book->result));
+    CHECK(other.journal->result.equal(first.journal->result));
   }
   // Each batch whole: with the norms of all, three workers are one.
   auto whole = three;
@@ -147,7 +148,7 @@ TEST_CASE("synchronised norms count the passes of uneven steps, in micro-batches
   one.batch_size = 24;
   const auto expected = simulate_uneven(one, 0), found = simulate_uneven(whole, 3);
   REQUIRE_FALSE(found.end.failure);
-  CHECK(at::allclose(found.book->result, expected.book->result, 1e-4, 1e-5));
+  CHECK(at::allclose(found.journal->result, expected.journal->result, 1e-4, 1e-5));
 }
 
 }  // namespace batches_test

@@ -56,7 +56,7 @@ class contributions final : public tests::witness {
 struct seen_run {
   std::shared_ptr<counted_files> files;
   std::shared_ptr<contributions> ledger;
-  std::shared_ptr<tests::remembered> book;
+  std::shared_ptr<tests::remembered> journal;
 
   std::uint64_t steps() const {
     std::uint64_t all = 0;
@@ -80,7 +80,7 @@ seen_run run_of(const tests::tiny_options& options, const simulation_options& si
   plan.exchanges.front().kind = &kind;
   plan.optimizer.schedule = lr;
   models::buffer_pool pool;
-  const auto end = simulate(plan, data, initial_weights(plan, pool), pool, run.book, simulation);
+  const auto end = simulate(plan, data, initial_weights(plan, pool), pool, run.journal, simulation);
   CAPTURE(end.failure.value_or(""));
   REQUIRE_FALSE(end.failure);
   return run;
@@ -123,7 +123,7 @@ TEST_CASE("all workers together make n · steps updates, and draw each batch of 
       CAPTURE(seed);
       const auto run = run_of(*options, {.seed = seed});
       CHECK(run.steps() == 30);
-      CHECK(run.book->lines.back().updates == 30);
+      CHECK(run.journal->lines.back().updates == 30);
       CHECK(run.reads() == std::set<std::uint64_t>{1});
       divisions.insert(run.ledger->sent_by);
     }
@@ -138,15 +138,15 @@ TEST_CASE("epochs, evaluations and the end come after so many updates of all wor
     CAPTURE(seed);
     const auto run = run_of(options, {.seed = seed});
     std::vector<std::uint64_t> evaluated, epochs;
-    for (const auto& line : run.book->of("evaluation")) {
+    for (const auto& line : run.journal->of("evaluation")) {
       evaluated.push_back(line.step);
       CHECK(line.updates >= 3 * line.step);
     }
-    for (const auto& line : run.book->of("epoch")) epochs.push_back(line.step);
+    for (const auto& line : run.journal->of("epoch")) epochs.push_back(line.step);
     CHECK(evaluated == std::vector<std::uint64_t>{4, 8, 12, 16, 20, 24, 25});
     CHECK(epochs == std::vector<std::uint64_t>{10, 20});
-    CHECK(run.book->lines.back().step == 25);
-    CHECK(run.book->lines.back().status == "done");
+    CHECK(run.journal->lines.back().step == 25);
+    CHECK(run.journal->lines.back().status == "done");
     std::map<std::uint64_t, int> times;  // the third epoch has drawn half of the samples
     for (const auto count : run.files->reads) ++times[count];
     CHECK(times == std::map<std::uint64_t, int>{{2, 30}, {3, 30}});
@@ -173,12 +173,12 @@ TEST_CASE("an interrupt ends a shared budget wherever it comes, and nothing that
     for (std::uint64_t event = 1; event < 600; event += tests::repeat(11, 3)) {
       CAPTURE(event);
       const auto run = run_of(options, {.seed = event, .after_event = tests::interrupt_at(event)});
-      const auto& end = run.book->lines.back();
+      const auto& end = run.journal->lines.back();
       CHECK(end.event == "end");
       CHECK(end.updates == run.steps());
       CHECK(end.step == run.steps() / 3);
       CHECK(*run.reads().rbegin() <= 3);
-      CHECK(run.book->result.defined());
+      CHECK(run.journal->result.defined());
       ends.insert(end.updates);
     }
     CHECK(ends.size() > 5);
@@ -190,7 +190,7 @@ TEST_CASE("a run of no steps ends") {
   options.steps = 0;
   const auto none = run_of(options, {});
   CHECK(none.steps() == 0);
-  CHECK(none.book->lines.back().step == 0);
+  CHECK(none.journal->lines.back().step == 0);
 }
 
 TEST_CASE("with one worker, both budgets give the same result") {
@@ -199,14 +199,14 @@ TEST_CASE("with one worker, both budgets give the same result") {
   const auto total = run_of(options, {.seed = 1});
   options.total_budget = false;
   const auto own = run_of(options, {.seed = 2});
-  CHECK(total.book->result.equal(own.book->result));
-  CHECK(total.book->lines.back().train_loss == own.book->lines.back().train_loss);
+  CHECK(total.journal->result.equal(own.journal->result));
+  CHECK(total.journal->lines.back().train_loss == own.journal->lines.back().train_loss);
 }
 
 TEST_CASE("a shared memory takes the steps of a shared budget") {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const auto run = run_of(hogwild, {.seed = seed});
-    CHECK(run.book->lines.back().updates == 30);
+    CHECK(run.journal->lines.back().updates == 30);
     CHECK(run.reads() == std::set<std::uint64_t>{1});
   }
 }

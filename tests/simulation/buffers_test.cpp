@@ -33,14 +33,14 @@ std::vector<tiny_options> every_wiring() {
   return all;
 }
 
-void check_result(const plan& plan, const remembered& book, double passes) {
+void check_result(const plan& plan, const remembered& journal, double passes) {
   const auto& layout = plan.layout;
-  REQUIRE(book.result.numel() == layout.total);
-  CHECK(book.result.isfinite().all().item<bool>());
+  REQUIRE(journal.result.numel() == layout.total);
+  CHECK(journal.result.isfinite().all().item<bool>());
   for (const auto& entry : layout.buffers) {
     if (!entry.integer) continue;
     CAPTURE(entry.name);
-    CHECK(book.result[entry.first].item<double>() == doctest::Approx(passes).epsilon(1e-4));
+    CHECK(journal.result[entry.first].item<double>() == doctest::Approx(passes).epsilon(1e-4));
   }
 }
 
@@ -52,15 +52,15 @@ TEST_CASE("every wiring keeps the running statistics, and counts each pass once"
     const auto plan = tests::tiny_plan(options);
     for (std::uint64_t seed = 0; seed < 5; ++seed) {
       models::buffer_pool pool;
-      const auto book = std::make_shared<remembered>();
+      const auto journal = std::make_shared<remembered>();
       const auto initial = initial_weights(plan, pool);
-      const auto end = simulate(plan, tests::tiny_data(options.samples), initial, pool, book, {.seed = seed});
+      const auto end = simulate(plan, tests::tiny_data(options.samples), initial, pool, journal, {.seed = seed});
       REQUIRE_FALSE(end.failure);
       // In a memory lie the statistics of all who share it.
       const auto sharing = plan.memory_of(0) ? plan.workers / plan.stores().size() : 1;
-      check_result(plan, *book, static_cast<double>(options.steps * sharing));
+      check_result(plan, *journal, static_cast<double>(options.steps * sharing));
       const auto buffers = plan.layout.total - plan.layout.parameter_end;
-      CHECK_FALSE(book->result.narrow(0, plan.layout.parameter_end, buffers)
+      CHECK_FALSE(journal->result.narrow(0, plan.layout.parameter_end, buffers)
                       .equal(initial.narrow(0, plan.layout.parameter_end, buffers)));
     }
   }
@@ -75,12 +75,12 @@ TEST_CASE("a run of any wiring that is interrupted saves parameters and statisti
     for (std::uint64_t event = 40; event < 400; event += tests::repeat(36, 9)) {
       CAPTURE(event);
       models::buffer_pool pool;
-      const auto book = std::make_shared<remembered>();
-      const auto end = simulate(plan, tests::tiny_data(options.samples), initial_weights(plan, pool), pool, book,
+      const auto journal = std::make_shared<remembered>();
+      const auto end = simulate(plan, tests::tiny_data(options.samples), initial_weights(plan, pool), pool, journal,
                                 {.seed = event, .after_event = tests::interrupt_at(event)});
       REQUIRE_FALSE(end.failure);
-      REQUIRE(book->result.defined());
-      CHECK(book->result.numel() == plan.layout.total);
+      REQUIRE(journal->result.defined());
+      CHECK(journal->result.numel() == plan.layout.total);
     }
   }
 }
@@ -97,10 +97,10 @@ tiny_options normed_ring(std::uint64_t evaluate_every) {
 
 std::shared_ptr<remembered> book_of(const plan& plan, simulation_options simulation = {.seed = 3}) {
   models::buffer_pool pool;
-  auto book = std::make_shared<remembered>();
-  const auto end = simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, book, simulation);
+  auto journal = std::make_shared<remembered>();
+  const auto end = simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, journal, simulation);
   REQUIRE_MESSAGE(!end.failure, end.failure.value_or(""));
-  return book;
+  return journal;
 }
 
 }  // namespace

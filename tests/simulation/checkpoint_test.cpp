@@ -37,7 +37,7 @@ std::string timeless(record line) {
 /// Runs of one plan, each of which continues from the last checkpoint of the one before.
 class interrupted_run {
  public:
-  interrupted_run(const plan& plan, std::uint64_t seed) : plan_(plan), seed_(seed), book_(fresh_book()) {}
+  interrupted_run(const plan& plan, std::uint64_t seed) : plan_(plan), seed_(seed), journal_(fresh_book()) {}
 
   /// Starts the run, or continues it, and ends its process after so many events. Returns false if it ends before.
   bool run_and_kill(std::uint64_t events) {
@@ -57,36 +57,36 @@ class interrupted_run {
   /// Goes back to the last checkpoint, or to the beginning.
   void go_back() {
     seed_ += 1;  // another order of events
-    lines_.insert(lines_.end(), book_->lines.begin(),
-                  book_->lines.begin() + static_cast<std::ptrdiff_t>(book_->lines_before));
-    if (book_->checkpoint_taken) restored_ = book_->checkpoint_taken;
-    book_ = fresh_book();
+    lines_.insert(lines_.end(), journal_->lines.begin(),
+                  journal_->lines.begin() + static_cast<std::ptrdiff_t>(journal_->lines_before));
+    if (journal_->checkpoint_taken) restored_ = journal_->checkpoint_taken;
+    journal_ = fresh_book();
   }
 
   left_behind to_the_end() {
     run({.seed = seed_, .restored = restored_});
-    left_behind found{.lines = {}, .result = book_->result, .best = book_->best};
-    lines_.insert(lines_.end(), book_->lines.begin(), book_->lines.end());
+    left_behind found{.lines = {}, .result = journal_->result, .best = journal_->best};
+    lines_.insert(lines_.end(), journal_->lines.begin(), journal_->lines.end());
     for (const auto& line : lines_)
       if (line.event != "resume") found.lines.push_back(timeless(line));
     return found;
   }
 
   const run_state* restored() const { return restored_.get(); }
-  const remembered& book() const { return *book_; }
+  const remembered& journal() const { return *journal_; }
 
  private:
   static std::shared_ptr<remembered> fresh_book() { return std::make_shared<remembered>(); }
 
   void run(const simulation_options& options) {
     models::buffer_pool pool;
-    const auto end = simulate(plan_, tests::tiny_data(), initial_weights(plan_, pool), pool, book_, options);
+    const auto end = simulate(plan_, tests::tiny_data(), initial_weights(plan_, pool), pool, journal_, options);
     CHECK_MESSAGE(!end.failure, end.failure.value_or(""));
   }
 
   const plan& plan_;
   std::uint64_t seed_;
-  std::shared_ptr<remembered> book_;
+  std::shared_ptr<remembered> journal_;
   std::shared_ptr<const run_state> restored_;
   std::vector<record> lines_;
 };
@@ -137,8 +137,8 @@ std::set<std::uint64_t> check_interruptions(const plan& plan, std::uint64_t apar
     CAPTURE(event);
     interrupted_run run{plan, event};
     run.run_and_interrupt(event);
-    if (run.book().lines.back().status != "interrupted") return steps;
-    const auto end = run.book().lines.back().step;
+    if (run.journal().lines.back().status != "interrupted") return steps;
+    const auto end = run.journal().lines.back().step;
     run.go_back();
     if (end < plan.steps) {  // otherwise there is nothing to continue
       REQUIRE(run.restored());
@@ -222,19 +222,19 @@ TEST_CASE("max_seconds counts the seconds before the checkpoint") {
   plan.file.run.max_seconds = std::chrono::milliseconds{20'000};
   interrupted_run run{plan, 1};
   run.run_and_interrupt(1500);
-  const auto before = run.book().lines.back().seconds;
+  const auto before = run.journal().lines.back().seconds;
   CHECK(before > 0.5);
   run.go_back();
   run.to_the_end();
-  const auto& lines = run.book().lines;
+  const auto& lines = run.journal().lines;
   CHECK(lines.front().event == "resume");
   CHECK(lines.front().step == run.restored()->step);
   CHECK(lines.front().seconds >= before);
   CHECK(lines.back().status == "max_seconds");
   CHECK(lines.back().seconds >= 20);
   CHECK(lines.back().seconds < 21);
-  REQUIRE(run.book().checkpoint_taken);  // the next run has no time left unless it is given more
-  CHECK(run.book().checkpoint_taken->step == lines.back().step);
+  REQUIRE(run.journal().checkpoint_taken);  // the next run has no time left unless it is given more
+  CHECK(run.journal().checkpoint_taken->step == lines.back().step);
 }
 
 TEST_CASE("workers that end at different steps continue from their own") {
@@ -245,10 +245,10 @@ TEST_CASE("workers that end at different steps continue from their own") {
     CAPTURE(event);
     interrupted_run run{plan, event};
     run.run_and_interrupt(event);
-    if (run.book().lines.back().status != "interrupted") continue;
+    if (run.journal().lines.back().status != "interrupted") continue;
     run.go_back();
     run.to_the_end();
-    const auto& end = run.book().lines.back();
+    const auto& end = run.journal().lines.back();
     CHECK(end.status == "done");
     CHECK(end.step == 30);
     CHECK(end.updates == 90);  // nothing is lost or applied twice
@@ -257,8 +257,8 @@ TEST_CASE("workers that end at different steps continue from their own") {
 
 TEST_CASE("a budget that workers share is used up exactly, wherever the run was cut") {
   const auto plan = plan_of({.workers = 3, .exchange = "", .steps = 24, .evaluate_every = 6, .total_budget = true}, 5);
-  const auto samples = [](const remembered& book) {
-    const auto& end = book.lines.back();
+  const auto samples = [](const remembered& journal) {
+    const auto& end = journal.lines.back();
     return std::pair{end.step, end.status};
   };
   for (std::uint64_t event = 20; event < 400; event += 30) {
@@ -267,7 +267,7 @@ TEST_CASE("a budget that workers share is used up exactly, wherever the run was 
     event % 60 == 20 ? run.run_and_interrupt(event) : static_cast<void>(run.run_and_kill(event));
     run.go_back();
     run.to_the_end();
-    CHECK(samples(run.book()) == std::pair{std::uint64_t{24}, std::string{"done"}});
+    CHECK(samples(run.journal()) == std::pair{std::uint64_t{24}, std::string{"done"}});
   }
 }
 

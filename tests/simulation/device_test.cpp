@@ -23,7 +23,7 @@ using testing::fake_accelerator;
 
 struct ran {
   run_end end;
-  std::shared_ptr<tests::remembered> book = std::make_shared<tests::remembered>();
+  std::shared_ptr<tests::remembered> journal = std::make_shared<tests::remembered>();
   std::map<std::uint32_t, std::shared_ptr<fake_accelerator>> devices;
 };
 
@@ -35,18 +35,18 @@ ran simulate_plan(const plan& plan, std::int64_t samples, std::uint64_t seed, bo
       return run.devices[rank] = std::make_shared<fake_accelerator>(seed * 100 + rank);
     };
   models::buffer_pool pool;
-  run.end = simulate(plan, tests::tiny_data(samples), initial_weights(plan, pool), pool, run.book, options);
+  run.end = simulate(plan, tests::tiny_data(samples), initial_weights(plan, pool), pool, run.journal, options);
   return run;
 }
 
 void check_same(const ran& there, const ran& here) {
   REQUIRE_MESSAGE(!there.end.failure, there.end.failure.value_or(""));
-  REQUIRE(there.book->result.equal(here.book->result));
-  REQUIRE(there.book->lines.size() == here.book->lines.size());
-  for (std::size_t i = 0; i < here.book->lines.size(); ++i) {
-    CHECK(there.book->lines[i].train_loss == here.book->lines[i].train_loss);
-    CHECK(there.book->lines[i].val_loss == here.book->lines[i].val_loss);
-    CHECK(there.book->lines[i].bytes_sent == here.book->lines[i].bytes_sent);
+  REQUIRE(there.journal->result.equal(here.journal->result));
+  REQUIRE(there.journal->lines.size() == here.journal->lines.size());
+  for (std::size_t i = 0; i < here.journal->lines.size(); ++i) {
+    CHECK(there.journal->lines[i].train_loss == here.journal->lines[i].train_loss);
+    CHECK(there.journal->lines[i].val_loss == here.journal->lines[i].val_loss);
+    CHECK(there.journal->lines[i].bytes_sent == here.journal->lines[i].bytes_sent);
   }
 }
 
@@ -68,7 +68,7 @@ TEST_CASE("NCCL, whose calls wait for each other, is refused by name") {
   for (const bool on_devices : {false, true}) {
     const tests::tiny_options wiring;  // an all-reduce
     auto plan = tests::tiny_plan(wiring);
-    plan.exchanges.front().nature.host = hosting::device_library;
+    plan.exchanges.front().nature.carried_by = carrier::device_library;
     std::string said;
     try {
       simulate_plan(plan, wiring.samples, 0, on_devices);
@@ -87,7 +87,7 @@ TEST_CASE("asynchronous wirings end well on devices") {
       CAPTURE(seed);
       const auto run = simulate_plan(plan, wiring.samples, seed, true);
       REQUIRE_MESSAGE(!run.end.failure, run.end.failure.value_or(""));
-      CHECK(at::isfinite(run.book->result).all().item<bool>());
+      CHECK(at::isfinite(run.journal->result).all().item<bool>());
     }
   }
 }
@@ -102,7 +102,7 @@ TEST_CASE("gradients that leave in buckets come to the host one by one") {
     CAPTURE(seed);
     const auto there = simulate_plan(plan, 60, seed, true);
     REQUIRE_FALSE(there.end.failure);
-    REQUIRE(there.book->result.equal(here.book->result));
+    REQUIRE(there.journal->result.equal(here.journal->result));
     CHECK(there.devices.at(1)->made().later == 10 * 2);  // steps × buckets
     CHECK(there.devices.at(1)->made().downloads == 0);   // worker 0 shows for all
   }
@@ -127,10 +127,10 @@ TEST_CASE("an interrupted run brings home what it has") {
       return run.devices[rank] = std::make_shared<fake_accelerator>(rank);
     };
     models::buffer_pool pool;
-    run.end = simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, run.book, options);
+    run.end = simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, run.journal, options);
     REQUIRE_FALSE(run.end.failure);
-    REQUIRE(run.book->result.defined());
-    CHECK(at::isfinite(run.book->result).all().item<bool>());
+    REQUIRE(run.journal->result.defined());
+    CHECK(at::isfinite(run.journal->result).all().item<bool>());
   }
 }
 

@@ -36,12 +36,12 @@ struct outcome_of_run {
 outcome_of_run simulated(const plan& plan, std::int64_t samples, std::uint64_t seed, bool computes = true) {
   const auto data = tiny_data(samples);
   models::buffer_pool pool;
-  const auto book = std::make_shared<remembered>();
+  const auto journal = std::make_shared<remembered>();
   const auto end =
-      simulate_run(plan, data, initial_weights(plan, pool), pool, book, {.seed = seed, .computes = computes});
+      simulate_run(plan, data, initial_weights(plan, pool), pool, journal, {.seed = seed, .computes = computes});
   CHECK(!end.failure);
-  outcome_of_run made{.result = book->result, .lines = {}};
-  for (const auto& line : book->lines) {
+  outcome_of_run made{.result = journal->result, .lines = {}};
+  for (const auto& line : journal->lines) {
     made.lines.push_back(telemetry::json_line(line));
     made.seconds = line.seconds;
   }
@@ -79,7 +79,7 @@ TEST_CASE("emulation changes no bit of a deterministic run, and one seed gives o
 TEST_CASE("an asynchronous run repeats itself under the same seed") {
   for (const auto& options : asynchronous_wirings()) {
     const auto exchanges = tiny_plan(options).exchanges;
-    const auto in_ports = [](const planned_exchange& each) { return each.nature.host == hosting::ports; };
+    const auto in_ports = [](const planned_exchange& each) { return each.nature.carried_by == carrier::ports; };
     if (!std::all_of(exchanges.begin(), exchanges.end(), in_ports)) continue;  // links do not apply to shared memory
     CAPTURE(name_of(options));
     const auto first = simulated(slow(options), options.samples, 1),

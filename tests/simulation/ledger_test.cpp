@@ -99,24 +99,24 @@ class cut_run {
   /// Runs from the last checkpoint until the end or until this event, at which the process dies or is interrupted.
   /// Returns whether the run is complete.
   bool run(std::uint64_t seed, std::uint64_t event, bool dies) {
-    book_ = std::make_shared<remembered>();
+    journal_ = std::make_shared<remembered>();
     simulation_options options{.seed = seed, .restored = restored_};
     if (dies) options.most_events = event;
     if (!dies) options.after_event = tests::interrupt_at(event);
     try {
-      const auto end = simulate(plan_, tests::tiny_data(), initial_weights(plan_, pool_), pool_, book_, options);
+      const auto end = simulate(plan_, tests::tiny_data(), initial_weights(plan_, pool_), pool_, journal_, options);
       REQUIRE_MESSAGE(!end.failure, end.failure.value_or(""));
     } catch (const std::runtime_error& problem) {
       REQUIRE(dies);
       CHECK(std::string{problem.what()}.find("did not end") != std::string::npos);
       return false;
     }
-    return book_->lines.back().status == "done";
+    return journal_->lines.back().status == "done";
   }
 
   /// Goes back to the last checkpoint, or to the beginning. Returns the number of events that are to be repeated.
   std::size_t go_back() {
-    if (book_->checkpoint_taken) restored_ = book_->checkpoint_taken;
+    if (journal_->checkpoint_taken) restored_ = journal_->checkpoint_taken;
     return seen_->go_back(restored_.get(), "exchange");
   }
 
@@ -136,7 +136,7 @@ class cut_run {
       applied += model.applied();
       refused += model.refused();
       CHECK(model.applied() + model.refused() == seen_->contributions());
-      CHECK(model.version() == book_->lines.back().updates);
+      CHECK(model.version() == journal_->lines.back().updates);
     }
     check_counters(applied, refused);
     check_result();
@@ -145,7 +145,7 @@ class cut_run {
  private:
   /// Compares the counters in the last line with the books.
   void check_counters(std::uint64_t applied, std::uint64_t refused) const {
-    const auto& line = book_->lines.back();
+    const auto& line = journal_->lines.back();
     CHECK(line.gradients_refused.value_or(0) == static_cast<double>(refused));
     if (wiring_.rule.alpha > 0) return;  // a centre applies no gradients
     CHECK(std::accumulate(line.staleness_counts.begin(), line.staleness_counts.end(), std::uint64_t{0}) == applied);
@@ -156,7 +156,7 @@ class cut_run {
     for (std::uint32_t index = 0; index < wiring_.servers; ++index)
       held.push_back(seen_->model_of(index, wiring_.rule, initial_).values());
     const auto expected = at::cat(held);
-    const auto found = book_->result.narrow(0, 0, expected.numel()).to(at::kDouble);
+    const auto found = journal_->result.narrow(0, 0, expected.numel()).to(at::kDouble);
     CHECK(at::allclose(found, expected, 1e-4, 1e-4));
   }
 
@@ -166,7 +166,7 @@ class cut_run {
   exchange_kind kind_;
   models::buffer_pool pool_;
   at::Tensor initial_;
-  std::shared_ptr<remembered> book_;
+  std::shared_ptr<remembered> journal_;
   std::shared_ptr<const run_state> restored_;
 };
 

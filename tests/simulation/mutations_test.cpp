@@ -84,8 +84,8 @@ recorded record_run(const tiny_options& options) {
     return std::shared_ptr<lock_order>{};
   };
   models::buffer_pool pool;
-  const auto book = std::make_shared<tests::remembered>();
-  simulate(made.plan, tests::tiny_data(), initial_weights(made.plan, pool), pool, book, how);
+  const auto journal = std::make_shared<tests::remembered>();
+  simulate(made.plan, tests::tiny_data(), initial_weights(made.plan, pool), pool, journal, how);
   for (const auto& [id, memory] : memories)
     for (const auto who : memory->take_acquisitions())
       made.entries.push_back({id, {.what = delivery::kind::acquisition, .from = who, .step = 1}});
@@ -185,10 +185,10 @@ TEST_CASE("a recording with other contents is replayed, refused or found to diff
     std::optional<std::uint64_t> until;
     if (random.below(3) == 0) until = 1 + random.below(plan.steps + 2);
     models::buffer_pool pool;
-    const auto book = std::make_shared<tests::remembered>();
+    const auto journal = std::make_shared<tests::remembered>();
     try {
       auto initial = initial_weights(plan, pool);
-      replay_run(plan, tests::tiny_data(), std::move(initial), pool, book,
+      replay_run(plan, tests::tiny_data(), std::move(initial), pool, journal,
                  {.recorded = recording::parse(bytes), .until = until});
     } catch (const std::runtime_error&) {  // says why
     }
@@ -346,8 +346,9 @@ TEST_CASE("a topology with other contents is refused in words, or simulated") {
       if (plan.file.simulate.gradient == "measure") plan.file.simulate.gradient = "1ms";
       models::buffer_pool pool;
       auto initial = initial_weights(plan, pool);
-      const auto book = std::make_shared<tests::remembered>();
-      simulate_run(plan, sets, std::move(initial), pool, book, {.seed = seed, .computes = false, .stop_after = 2000});
+      const auto journal = std::make_shared<tests::remembered>();
+      simulate_run(plan, sets, std::move(initial), pool, journal,
+                   {.seed = seed, .computes = false, .stop_after = 2000});
       ++simulated;
     } catch (const input_error& error) {
       CHECK(std::string_view(error.what()).size() > 10);

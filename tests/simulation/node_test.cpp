@@ -21,11 +21,11 @@ using tests::name_of;
 using tests::remembered;
 using tests::tiny_options;
 
-run_end run_tiny(const plan& plan, const std::shared_ptr<journal>& book, const data::dataset_pair& data) {
+run_end run_tiny(const plan& plan, const std::shared_ptr<journal>& journal, const data::dataset_pair& data) {
   models::buffer_pool pool;
   signal_watch signals;  // one for each run: what it has heard once it does not forget
-  return run(plan, data, {.initial = initial_weights(plan, pool), .pool = pool, .open_book = [&] { return book; }},
-             signals);
+  return run(plan, data,
+             {.initial = initial_weights(plan, pool), .pool = pool, .open_journal = [&] { return journal; }}, signals);
 }
 
 /// All of them, and how many times each is run.
@@ -39,14 +39,14 @@ const auto rounds = tests::repeat(5, 50);
 
 /// Sends itself a signal as soon as the run gets on.
 struct impatient final : journal {
-  remembered book;
-  void write(const record& line) override { book.write(line); }
+  remembered journal;
+  void write(const record& line) override { journal.write(line); }
   void progress(std::uint64_t step) override {
     if (step > 0 && !sent) kill(getpid(), SIGTERM);
     sent = sent || step > 0;
   }
-  void keep(const snapshot& best) override { book.keep(best); }
-  void save(const snapshot& result) override { book.save(result); }
+  void keep(const snapshot& best) override { journal.keep(best); }
+  void save(const snapshot& result) override { journal.save(result); }
   bool sent{false};
 };
 
@@ -60,11 +60,11 @@ TEST_CASE("each wiring ends cleanly many times in a row, with the bits of its si
     auto simulated = std::make_shared<remembered>();
     REQUIRE_FALSE(simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, simulated, {}).failure);
     for (std::uint64_t round = 0; round < rounds; ++round) {
-      auto book = std::make_shared<remembered>();
-      const auto end = run_tiny(plan, book, tests::tiny_data());
+      auto journal = std::make_shared<remembered>();
+      const auto end = run_tiny(plan, journal, tests::tiny_data());
       REQUIRE(end.status() == 0);
-      if (plan.deterministic()) CHECK(book->result.equal(simulated->result));
-      CHECK(book->lines.back().updates == simulated->lines.back().updates);
+      if (plan.deterministic()) CHECK(journal->result.equal(simulated->result));
+      CHECK(journal->lines.back().updates == simulated->lines.back().updates);
     }
   }
 }
@@ -80,8 +80,8 @@ TEST_CASE("each wiring ends cleanly many times in a row when it is interrupted")
       const auto impatience = std::make_shared<impatient>();
       const auto end = run_tiny(plan, impatience, tests::tiny_data());
       REQUIRE(end.status() == 143);
-      CHECK(impatience->book.lines.back().status == "interrupted");
-      CHECK(impatience->book.result.defined());
+      CHECK(impatience->journal.lines.back().status == "interrupted");
+      CHECK(impatience->journal.result.defined());
     }
   }
 }
@@ -115,9 +115,9 @@ TEST_CASE("an exception in a lane ends the run with the actor's name and the rea
     CHECK(end.failure->find("is not finite") != std::string::npos);
   }
   SUBCASE("recorder") {
-    auto book = std::make_shared<remembered>();
-    book->fail_at_step = 5;
-    const auto end = run_tiny(tests::tiny_plan({}), book, tests::tiny_data());
+    auto journal = std::make_shared<remembered>();
+    journal->fail_at_step = 5;
+    const auto end = run_tiny(tests::tiny_plan({}), journal, tests::tiny_data());
     CHECK(end.status() == 1);
     CHECK(end.failure == "recorder: no space left on the shelf");
   }
@@ -126,22 +126,22 @@ TEST_CASE("an exception in a lane ends the run with the actor's name and the rea
 TEST_CASE("a run that is too long for its max_seconds ends in good order and is evaluated") {
   auto plan = tests::tiny_plan({.steps = 100'000'000, .evaluate_every = 50'000'000});
   plan.file.run.max_seconds = std::chrono::milliseconds{200};
-  auto book = std::make_shared<remembered>();
-  const auto end = run_tiny(plan, book, tests::tiny_data());
+  auto journal = std::make_shared<remembered>();
+  const auto end = run_tiny(plan, journal, tests::tiny_data());
   CHECK(end.status() == 0);
-  CHECK(book->lines.back().status == "max_seconds");
-  CHECK(book->of("evaluation").size() == 1);
-  CHECK(book->lines.back().step > 0);
+  CHECK(journal->lines.back().status == "max_seconds");
+  CHECK(journal->of("evaluation").size() == 1);
+  CHECK(journal->lines.back().step > 0);
 }
 
 TEST_CASE("an interrupted run saves what it has and says what interrupted it") {
   const auto plan = tests::tiny_plan({.steps = 100'000'000, .evaluate_every = 50'000'000});
   const auto impatience = std::make_shared<impatient>();
   const auto end = run_tiny(plan, impatience, tests::tiny_data());
-  const auto* book = &impatience->book;
+  const auto* journal = &impatience->journal;
   CHECK(end.status() == 143);
-  CHECK(book->lines.back().status == "interrupted");
-  CHECK(book->result.defined());
+  CHECK(journal->lines.back().status == "interrupted");
+  CHECK(journal->result.defined());
 }
 
 TEST_CASE("a cancelled evaluation does not fail the run it was part of") {

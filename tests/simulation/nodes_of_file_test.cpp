@@ -39,13 +39,13 @@ struct outcome_of_run {
 
 outcome_of_run simulated(const plan& plan, std::int64_t samples, simulation_options how = {.seed = 1}) {
   models::buffer_pool pool;
-  const auto book = std::make_shared<remembered>();
+  const auto journal = std::make_shared<remembered>();
   outcome_of_run made;
   how.clock = std::make_shared<std::chrono::nanoseconds>(0);
-  made.end = simulate_run(plan, tiny_data(samples), initial_weights(plan, pool), pool, book, how);
+  made.end = simulate_run(plan, tiny_data(samples), initial_weights(plan, pool), pool, journal, how);
   made.took = *how.clock;
-  made.result = book->result;
-  for (const auto& line : book->lines) {
+  made.result = journal->result;
+  for (const auto& line : journal->lines) {
     made.lines.push_back(telemetry::json_line(line));
     made.seconds = line.seconds;
   }
@@ -98,7 +98,7 @@ TEST_CASE("simulated nodes repeat themselves under the same seed") {
     auto made = quick(over_three_nodes(options));
     made.file.simulate.jitter = 0.5;
     made.file.simulate.cores = 1;
-    const auto in_ports = [](const planned_exchange& each) { return each.nature.host == hosting::ports; };
+    const auto in_ports = [](const planned_exchange& each) { return each.nature.carried_by == carrier::ports; };
     if (std::all_of(made.exchanges.begin(), made.exchanges.end(), in_ports))
       testing::set_links(
           made, {testing::at("*", {.bandwidth = topology::parse_rate("10kB/s"), .latency = 2ms, .jitter = 3ms})});

@@ -35,7 +35,7 @@ TEST_CASE("each asynchronous wiring over three nodes ends cleanly, and the same 
         REQUIRE(node.end);
         CHECK(node.end->failure.value_or("") == "");
       }
-      CHECK(run.book->result.equal(again.book->result));
+      CHECK(run.journal->result.equal(again.journal->result));
       CHECK(run.all.messages == again.all.messages);
     }
   }
@@ -83,7 +83,7 @@ TEST_CASE("a node that is lost while the result is being saved does not fail the
                                              .other = 2,
                                              .delay = std::chrono::milliseconds{500}},
                                             {.what = node_fault::kind::kill, .before = message, .node = 1}}});
-      if (!run.book->result.defined()) continue;
+      if (!run.journal->result.defined()) continue;
       ++saved;
       REQUIRE(run.all.nodes[0].end);
       CHECK(run.all.nodes[0].end->failure.value_or("") == "");

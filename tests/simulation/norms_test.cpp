@@ -25,16 +25,16 @@ const tiny_options three{.norms = true, .workers = 3};
 
 struct ran {
   run_end end;
-  std::shared_ptr<remembered> book;
+  std::shared_ptr<remembered> journal;
 };
 
 ran simulate_normed(const tiny_options& options, const simulation_options& simulation) {
   const auto plan = tests::tiny_plan(options);
   models::buffer_pool pool;
-  auto book = std::make_shared<remembered>();
+  auto journal = std::make_shared<remembered>();
   const auto end =
-      simulate(plan, tests::tiny_data(options.samples), initial_weights(plan, pool), pool, book, simulation);
-  return {end, book};
+      simulate(plan, tests::tiny_data(options.samples), initial_weights(plan, pool), pool, journal, simulation);
+  return {end, journal};
 }
 
 }  // namespace
@@ -46,20 +46,20 @@ TEST_CASE("norms of three workers give the same bits under every schedule, and o
     CAPTURE(seed);
     const auto other = simulate_normed(three, {.seed = seed});
     REQUIRE_FALSE(other.end.failure);
-    CHECK(other.book->result.equal(first.book->result));
-    CHECK(other.book->lines.back().val_loss == first.book->lines.back().val_loss);
-    CHECK(other.book->lines.back().bytes_sent == first.book->lines.back().bytes_sent);
+    CHECK(other.journal->result.equal(first.journal->result));
+    CHECK(other.journal->lines.back().val_loss == first.journal->lines.back().val_loss);
+    CHECK(other.journal->lines.back().bytes_sent == first.journal->lines.back().bytes_sent);
   }
   const auto plan = tests::tiny_plan(three);
   for (std::uint64_t round = 0; round < tests::repeat(5, 20); ++round) {
     models::buffer_pool pool;
-    auto book = std::make_shared<remembered>();
+    auto journal = std::make_shared<remembered>();
     signal_watch signals;
     const auto end =
         run(plan, tests::tiny_data(),
-            {.initial = initial_weights(plan, pool), .pool = pool, .open_book = [&] { return book; }}, signals);
+            {.initial = initial_weights(plan, pool), .pool = pool, .open_journal = [&] { return journal; }}, signals);
     REQUIRE(end.status() == 0);
-    CHECK(book->result.equal(first.book->result));
+    CHECK(journal->result.equal(first.journal->result));
   }
 }
 
@@ -68,7 +68,7 @@ TEST_CASE("norms of three workers are those of one with the whole batch, running
   const auto one = simulate_normed({.norms = true, .workers = 1, .exchange = "", .batch_size = 6}, {.seed = 1});
   REQUIRE_FALSE(many.end.failure);
   REQUIRE_FALSE(one.end.failure);
-  CHECK(at::allclose(many.book->result, one.book->result, 1e-5, 1e-5));
+  CHECK(at::allclose(many.journal->result, one.journal->result, 1e-5, 1e-5));
   auto apart = three;
   apart.norms = false;
   CHECK(tests::tiny_plan(apart).norms() == nullptr);
@@ -82,7 +82,7 @@ TEST_CASE("bytes sent are those of the plan, the norms' among them") {
   for (const auto& edge : plan.traffic_of(*plan.norms()).edges) bytes += edge.bytes;
   CHECK(bytes == 3 * 2 * 2 * (8 + 6) * sizeof(float));
   const auto run = simulate_normed(three, {.seed = 2});
-  CHECK(static_cast<double>(run.book->lines.back().bytes_sent) == 10 * plan.bytes_per_step());
+  CHECK(static_cast<double>(run.journal->lines.back().bytes_sent) == 10 * plan.bytes_per_step());
 }
 
 TEST_CASE("an interrupt at any message ends a run with norms at a step that all have completed") {
@@ -91,13 +91,13 @@ TEST_CASE("an interrupt at any message ends a run with norms at a step that all 
     CAPTURE(event);
     const auto run = simulate_normed(three, {.seed = event, .after_event = tests::interrupt_at(event)});
     REQUIRE_FALSE(run.end.failure);
-    const auto& end = run.book->lines.back();
+    const auto& end = run.journal->lines.back();
     REQUIRE(end.event == "end");
     ends.insert(end.step);
     if (end.status != "interrupted") continue;
     auto shorter = three;
     shorter.steps = end.step;
-    CHECK(run.book->result.equal(simulate_normed(shorter, {}).book->result));
+    CHECK(run.journal->result.equal(simulate_normed(shorter, {}).journal->result));
   }
   CHECK(ends.size() > 3);
 }
@@ -109,7 +109,7 @@ TEST_CASE("an actor that dies in the middle of a pass ends the run, and is named
       CAPTURE(event);
       const auto run = simulate_normed(three, {.seed = event, .after_event = [&](const crew& all, std::uint64_t count) {
                                                  if (count != event) return;
-                                                 for (const auto& [label, member] : all.members)
+                                                 for (const auto& [label, member] : all.actors)
                                                    if (label.name == name)
                                                      caf::anon_send_exit(member, caf::exit_reason::user_shutdown);
                                                }});

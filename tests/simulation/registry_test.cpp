@@ -80,11 +80,11 @@ const planned_exchange* equaliser_of(const plan& plan) {
 
 std::shared_ptr<states_kept> run_of(const plan& plan, std::uint64_t seed) {
   models::buffer_pool pool;
-  auto book = std::make_shared<states_kept>();
+  auto journal = std::make_shared<states_kept>();
   auto initial = initial_weights(plan, pool);
-  const auto failure = simulate(plan, some_digits(), std::move(initial), pool, book, {.seed = seed}).failure;
+  const auto failure = simulate(plan, some_digits(), std::move(initial), pool, journal, {.seed = seed}).failure;
   CHECK_MESSAGE(!failure, failure.value_or(""));
-  return book;
+  return journal;
 }
 
 /// Makes the plan of a run whose replicas are compared.
@@ -97,7 +97,7 @@ plan compared_plan_of(const drawn_exchange& of, bool on_nodes) {
 }
 
 /// Checks the replicas that the catalogue declares equal. Returns whether there are any.
-bool has_equal_replicas(const plan& plan, const states_kept& book) {
+bool has_equal_replicas(const plan& plan, const states_kept& journal) {
   if (plan.replicas_agree()) {
     CHECK(plan.when.verify_every == 1);  // the run has compared them after every step
     return true;
@@ -105,7 +105,7 @@ bool has_equal_replicas(const plan& plan, const states_kept& book) {
   const auto* exchange = equaliser_of(plan);
   if (exchange == nullptr) return false;
   bool compared = false;
-  for (const auto& state : book.states) {
+  for (const auto& state : journal.states) {
     if (state.step == 0) continue;
     const auto of = [&](std::uint32_t rank) {
       return state.actors.at("worker " + std::to_string(rank)).tensor("x/values");

@@ -26,7 +26,7 @@ namespace {
 using namespace troupe;
 
 struct recorded_run {
-  std::shared_ptr<tests::remembered> book = std::make_shared<tests::remembered>();
+  std::shared_ptr<tests::remembered> journal = std::make_shared<tests::remembered>();
   recording::contents deliveries;
 };
 
@@ -44,7 +44,7 @@ recorded_run record_run(const plan& plan, simulation_options how) {
     return std::shared_ptr<lock_order>{};
   };
   models::buffer_pool pool;
-  const auto end = simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, made.book, how);
+  const auto end = simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, made.journal, how);
   REQUIRE_MESSAGE(!end.failure, end.failure.value_or(""));
   for (const auto& [id, memory] : memories)
     for (const auto who : memory->take_acquisitions())
@@ -54,7 +54,7 @@ recorded_run record_run(const plan& plan, simulation_options how) {
 }
 
 struct replayed_run {
-  std::shared_ptr<tests::remembered> book = std::make_shared<tests::remembered>();
+  std::shared_ptr<tests::remembered> journal = std::make_shared<tests::remembered>();
   replay_end outcome;
 };
 
@@ -64,7 +64,7 @@ replayed_run replay_of(const plan& plan, const recording::contents& deliveries,
   replayed_run made;
   models::buffer_pool pool;
   auto initial = initial_weights(plan, pool);
-  made.outcome = replay_run(plan, tests::tiny_data(), std::move(initial), pool, made.book,
+  made.outcome = replay_run(plan, tests::tiny_data(), std::move(initial), pool, made.journal,
                             {.recorded = deliveries, .from = std::move(from), .until = until});
   return made;
 }
@@ -141,7 +141,7 @@ TEST_CASE("a replay has the bits and the metrics of the recorded run") {
       const auto run = record_run(plan, {.seed = seed});
       const auto again = replay_of(plan, run.deliveries);
       CHECK_MESSAGE(!again.outcome.end.failure, again.outcome.end.failure.value_or(""));
-      check_same(*again.book, *run.book);
+      check_same(*again.journal, *run.journal);
     }
   }
 }
@@ -157,7 +157,7 @@ TEST_CASE("a replay ends where an interrupt has ended the recorded run") {
       const auto run = record_run(plan, {.seed = event, .after_event = tests::interrupt_at(event)});
       const auto again = replay_of(plan, run.deliveries);
       CHECK_MESSAGE(!again.outcome.end.failure, again.outcome.end.failure.value_or(""));
-      check_same(*again.book, *run.book);
+      check_same(*again.journal, *run.journal);
     }
   }
 }
@@ -168,7 +168,7 @@ TEST_CASE("a recording that begins at a checkpoint replays from it") {
     auto plan = tests::tiny_plan(options);
     plan.when.checkpoint_every = 3;
     const auto whole = record_run(plan, {.seed = 1});
-    const auto from = whole.book->checkpoint_taken;
+    const auto from = whole.journal->checkpoint_taken;
     REQUIRE(from);
     for (std::uint64_t seed = 0; seed < tests::repeat(3, 30); ++seed) {
       CAPTURE(seed);
@@ -178,8 +178,8 @@ TEST_CASE("a recording that begins at a checkpoint replays from it") {
       const auto run = record_run(plan, how);
       const auto again = replay_of(plan, run.deliveries, std::nullopt, from);
       CHECK_MESSAGE(!again.outcome.end.failure, again.outcome.end.failure.value_or(""));
-      check_same(*again.book, *run.book);
-      CHECK(again.book->lines.front().event == "resume");
+      check_same(*again.journal, *run.journal);
+      CHECK(again.journal->lines.front().event == "resume");
     }
   }
 }
@@ -189,7 +189,7 @@ TEST_CASE("a recording that continues a run whose time is over replays from its 
     CAPTURE(tests::name_of(options));
     auto plan = tests::tiny_plan(options);
     plan.when.checkpoint_every = 3;
-    const auto from = record_run(plan, {.seed = 1}).book->checkpoint_taken;
+    const auto from = record_run(plan, {.seed = 1}).journal->checkpoint_taken;
     REQUIRE(from);
     simulation_options how{.seed = 1, .restored = from};
     how.after_event = [](const crew& all, std::uint64_t count) {
@@ -198,7 +198,7 @@ TEST_CASE("a recording that continues a run whose time is over replays from its 
     const auto run = record_run(plan, how);
     const auto again = replay_of(plan, run.deliveries, std::nullopt, from);
     CHECK_MESSAGE(!again.outcome.end.failure, again.outcome.end.failure.value_or(""));
-    check_same(*again.book, *run.book);
+    check_same(*again.journal, *run.journal);
   }
 }
 
@@ -216,7 +216,7 @@ TEST_CASE("a recording that is cut off replays to where it ends, and the same ag
     REQUIRE(once.outcome.cut_at);
     CHECK(before.value_or(0) <= *once.outcome.cut_at);
     before = once.outcome.cut_at;
-    check_same(*twice.book, *once.book);
+    check_same(*twice.journal, *once.journal);
   }
   CHECK(before.value_or(0) > 2);
 }
@@ -229,9 +229,9 @@ TEST_CASE("a replay can be ended after any number of steps") {
       const auto again = replay_of(plan, run.deliveries, step);
       CHECK_MESSAGE(!again.outcome.end.failure, again.outcome.end.failure.value_or(""));
       CHECK((again.outcome.cut_at == step));
-      CHECK(again.book->lines.back().step == step);
+      CHECK(again.journal->lines.back().step == step);
     }
-    check_same(*replay_of(plan, run.deliveries, plan.steps + 1).book, *run.book);
+    check_same(*replay_of(plan, run.deliveries, plan.steps + 1).journal, *run.journal);
   }
 }
 

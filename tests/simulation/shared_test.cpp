@@ -31,11 +31,11 @@ tests::tiny_options on_one_memory(std::uint32_t workers, const std::string& how 
 }
 
 std::shared_ptr<tests::remembered> simulated(const plan& plan, const simulation_options& options) {
-  auto book = std::make_shared<tests::remembered>();
+  auto journal = std::make_shared<tests::remembered>();
   models::buffer_pool pool;
-  const auto end = simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, book, options);
+  const auto end = simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, journal, options);
   REQUIRE_MESSAGE(!end.failure, end.failure.value_or(""));
-  return book;
+  return journal;
 }
 
 }  // namespace
@@ -47,11 +47,11 @@ TEST_CASE("one worker on a memory is the plain loop, bit for bit, however the me
       CAPTURE(how);
       auto options = on_one_memory(1, how);
       options.normed = normed;
-      const auto book = simulated(tests::tiny_plan(options), {.seed = 3});
-      CHECK(book->result.equal(plain->result));
-      CHECK(book->lines.back().train_loss == plain->lines.back().train_loss);
-      CHECK(book->lines.back().staleness_max == 0);
-      CHECK(book->lines.back().bytes_sent == 0);
+      const auto journal = simulated(tests::tiny_plan(options), {.seed = 3});
+      CHECK(journal->result.equal(plain->result));
+      CHECK(journal->lines.back().train_loss == plain->lines.back().train_loss);
+      CHECK(journal->lines.back().staleness_max == 0);
+      CHECK(journal->lines.back().bytes_sent == 0);
     }
   }
 }
@@ -63,16 +63,16 @@ TEST_CASE("several workers make all of their steps on one memory, each counted o
     std::set<float> results;
     for (std::uint64_t seed = 0; seed < tests::repeat(60, 200); ++seed) {
       CAPTURE(seed);
-      const auto book = simulated(plan, {.seed = seed});
-      const auto& end = book->lines.back();
+      const auto journal = simulated(plan, {.seed = seed});
+      const auto& end = journal->lines.back();
       CHECK(end.step == 10);
       CHECK(end.updates == 30);
       std::uint64_t counted = 0;
       for (const auto each : end.staleness_counts) counted += each;
       CHECK(counted == 30);
-      CHECK(at::isfinite(book->result).all().item<bool>());
+      CHECK(at::isfinite(journal->result).all().item<bool>());
       CHECK(*end.val_accuracy > 0.5);
-      results.insert(book->result[0].item<float>());
+      results.insert(journal->result[0].item<float>());
     }
     CHECK(results.size() > 20);  // the schedules do differ
   }
@@ -85,12 +85,12 @@ TEST_CASE("an interrupt leaves a memory with all the steps that were made") {
   std::set<std::uint64_t> made;
   for (std::uint64_t event = 1; event < 80; event += 3) {
     CAPTURE(event);
-    const auto book = simulated(plan, {.seed = event, .after_event = tests::interrupt_at(event)});
+    const auto journal = simulated(plan, {.seed = event, .after_event = tests::interrupt_at(event)});
     std::uint64_t counted = 0;
-    for (const auto each : book->lines.back().staleness_counts) counted += each;
-    CHECK(book->lines.back().updates == counted);
+    for (const auto each : journal->lines.back().staleness_counts) counted += each;
+    CHECK(journal->lines.back().updates == counted);
     made.insert(counted);
-    REQUIRE(book->result.defined());
+    REQUIRE(journal->result.defined());
   }
   CHECK(made.size() > 3);
 }
@@ -110,10 +110,10 @@ TEST_CASE("memories that are averaged become the mean, and keep what others writ
   REQUIRE(plan.stores().size() == 2);
   for (std::uint64_t seed = 0; seed < tests::repeat(30, 100); ++seed) {
     CAPTURE(seed);
-    const auto book = simulated(plan, {.seed = seed});
-    CHECK(book->lines.back().updates == 40);
-    CHECK(*book->lines.back().val_accuracy > 0.5);
-    CHECK(book->lines.back().bytes_sent > 0);
+    const auto journal = simulated(plan, {.seed = seed});
+    CHECK(journal->lines.back().updates == 40);
+    CHECK(*journal->lines.back().val_accuracy > 0.5);
+    CHECK(journal->lines.back().bytes_sent > 0);
   }
 }
 

@@ -26,7 +26,7 @@ using tests::tiny_options;
 
 struct ran {
   run_end end;
-  std::shared_ptr<remembered> book;
+  std::shared_ptr<remembered> journal;
 };
 
 ran simulate_tiny(const tiny_options& options, const simulation_options& simulation, bool early_stop = false) {
@@ -36,10 +36,10 @@ ran simulate_tiny(const tiny_options& options, const simulation_options& simulat
     plan.file.evaluate.target_hold = 1;
   }
   models::buffer_pool pool;
-  auto book = std::make_shared<remembered>();
+  auto journal = std::make_shared<remembered>();
   const auto end =
-      simulate(plan, tests::tiny_data(options.samples), initial_weights(plan, pool), pool, book, simulation);
-  return {end, book};
+      simulate(plan, tests::tiny_data(options.samples), initial_weights(plan, pool), pool, journal, simulation);
+  return {end, journal};
 }
 
 const std::vector<tiny_options>& wirings = tests::deterministic_wirings();
@@ -56,16 +56,16 @@ TEST_CASE("every seeded schedule gives the same bits, and what it tells is the s
       CAPTURE(seed);
       const auto other = simulate_tiny(wiring, {.seed = seed});
       REQUIRE_FALSE(other.end.failure);
-      CHECK(other.book->result.equal(first.book->result));
-      REQUIRE(other.book->lines.size() == first.book->lines.size());
-      for (std::size_t i = 0; i < other.book->lines.size(); ++i) {
-        CHECK(other.book->lines[i].event == first.book->lines[i].event);
-        CHECK(other.book->lines[i].step == first.book->lines[i].step);
-        CHECK(other.book->lines[i].val_loss == first.book->lines[i].val_loss);
-        CHECK(other.book->lines[i].train_loss == first.book->lines[i].train_loss);
-        CHECK(other.book->lines[i].bytes_sent == first.book->lines[i].bytes_sent);
-        CHECK(other.book->lines[i].updates == first.book->lines[i].updates);
-        CHECK(other.book->lines[i].consensus_distance == first.book->lines[i].consensus_distance);
+      CHECK(other.journal->result.equal(first.journal->result));
+      REQUIRE(other.journal->lines.size() == first.journal->lines.size());
+      for (std::size_t i = 0; i < other.journal->lines.size(); ++i) {
+        CHECK(other.journal->lines[i].event == first.journal->lines[i].event);
+        CHECK(other.journal->lines[i].step == first.journal->lines[i].step);
+        CHECK(other.journal->lines[i].val_loss == first.journal->lines[i].val_loss);
+        CHECK(other.journal->lines[i].train_loss == first.journal->lines[i].train_loss);
+        CHECK(other.journal->lines[i].bytes_sent == first.journal->lines[i].bytes_sent);
+        CHECK(other.journal->lines[i].updates == first.journal->lines[i].updates);
+        CHECK(other.journal->lines[i].consensus_distance == first.journal->lines[i].consensus_distance);
       }
     }
   }
@@ -75,7 +75,7 @@ TEST_CASE("star and every all-reduce but the ring give the same bits") {
   const auto star = simulate_tiny(wirings[1], {});
   for (const std::size_t other : {2U, 3U, 4U, 5U}) {
     CAPTURE(other);
-    CHECK(simulate_tiny(wirings[other], {}).book->result.equal(star.book->result));
+    CHECK(simulate_tiny(wirings[other], {}).journal->result.equal(star.journal->result));
   }
 }
 
@@ -86,24 +86,24 @@ TEST_CASE("a second exchange takes what the first has made of the gradient") {
   const auto both = simulate_tiny(
       {.workers = 3, .loop = {"gradient", "exchange", "again", "apply"}, .exchanges = {star, again}}, {.seed = 4});
   REQUIRE_FALSE(both.end.failure);
-  CHECK(at::allclose(both.book->result, simulate_tiny(wirings[1], {}).book->result, 1e-5, 1e-6));
+  CHECK(at::allclose(both.journal->result, simulate_tiny(wirings[1], {}).journal->result, 1e-5, 1e-6));
 }
 
 TEST_CASE("events come in order: evaluations, epochs, one end") {
   // 60 samples, 3 workers, batch 2: 10 steps an epoch; 25 steps, evaluated every 5.
   const auto run = simulate_tiny({.workers = 3, .steps = 25, .evaluate_every = 5}, {.seed = 3});
   std::vector<std::string> told;
-  for (const auto& line : run.book->lines) told.push_back(line.event + " " + std::to_string(line.step));
+  for (const auto& line : run.journal->lines) told.push_back(line.event + " " + std::to_string(line.step));
   CHECK(told == std::vector<std::string>{"start 0", "evaluation 5", "evaluation 10", "epoch 10", "evaluation 15",
                                          "evaluation 20", "epoch 20", "evaluation 25", "end 25"});
-  CHECK(run.book->lines.back().status == "done");
-  CHECK(run.book->lines.back().val_accuracy.has_value());
+  CHECK(run.journal->lines.back().status == "done");
+  CHECK(run.journal->lines.back().val_accuracy.has_value());
 }
 
 TEST_CASE("bytes sent are those of the plan") {
   const auto plan = tests::tiny_plan({.workers = 4, .steps = 7});
   const auto run = simulate_tiny({.workers = 4, .steps = 7}, {.seed = 5});
-  CHECK(static_cast<double>(run.book->lines.back().bytes_sent) == 7 * plan.bytes_per_step());
+  CHECK(static_cast<double>(run.journal->lines.back().bytes_sent) == 7 * plan.bytes_per_step());
   for (const auto& wiring : wirings) {
     CAPTURE(name_of(wiring));
     const auto all = simulate_tiny(wiring, {.seed = 6});
@@ -114,17 +114,17 @@ TEST_CASE("bytes sent are those of the plan") {
       times = (10 - 1 + exchange.due.lead) / exchange.due.every + (exchange.due.every == 1 ? 1 - exchange.due.lead : 0);
       for (const auto& edge : planned.traffic_of(exchange).edges) bytes += static_cast<double>(times * edge.bytes);
     }
-    CHECK(static_cast<double>(all.book->lines.back().bytes_sent) == bytes);
+    CHECK(static_cast<double>(all.journal->lines.back().bytes_sent) == bytes);
   }
 }
 
 TEST_CASE("no steps at all gives the initial weights, evaluated once") {
   const auto run = simulate_tiny({.steps = 0}, {});
   REQUIRE_FALSE(run.end.failure);
-  CHECK(run.book->of("evaluation").size() == 1);
+  CHECK(run.journal->of("evaluation").size() == 1);
   const auto plan = tests::tiny_plan({});
   models::buffer_pool pool;
-  CHECK(run.book->result.equal(initial_weights(plan, pool)));
+  CHECK(run.journal->result.equal(initial_weights(plan, pool)));
 }
 
 TEST_CASE("an interrupt at any message ends the run at a step that all have completed") {
@@ -136,15 +136,15 @@ TEST_CASE("an interrupt at any message ends the run at a step that all have comp
       CAPTURE(event);
       const auto run = simulate_tiny(wiring, {.seed = event, .after_event = tests::interrupt_at(event)});
       REQUIRE_FALSE(run.end.failure);
-      const auto& end = run.book->lines.back();
+      const auto& end = run.journal->lines.back();
       REQUIRE(end.event == "end");
       ends.insert(end.step);
       if (end.status != "interrupted") continue;
       auto shorter = wiring;
       shorter.steps = end.step;
       auto& expected = results[end.step];
-      if (!expected.defined()) expected = simulate_tiny(shorter, {}).book->result;
-      CHECK(run.book->result.equal(expected));
+      if (!expected.defined()) expected = simulate_tiny(shorter, {}).journal->result;
+      CHECK(run.journal->result.equal(expected));
     }
     // Between exchanges many steps are one request.
     CHECK(ends.size() > (wiring.exchange.empty() || wiring.every > 1 ? 1 : 3));
@@ -159,9 +159,9 @@ TEST_CASE("an interrupt at any message ends an asynchronous run too, with a resu
       CAPTURE(event);
       const auto run = simulate_tiny(wiring, {.seed = event, .after_event = tests::interrupt_at(event)});
       REQUIRE_FALSE(run.end.failure);
-      const auto& end = run.book->lines.back();
+      const auto& end = run.journal->lines.back();
       REQUIRE(end.event == "end");
-      REQUIRE(run.book->result.defined());
+      REQUIRE(run.journal->result.defined());
       ends.insert(end.step);
     }
     CHECK(ends.size() > 1);
@@ -174,7 +174,7 @@ TEST_CASE("whatever the order, asynchronous gradients are all applied, and count
     CAPTURE(seed);
     const auto run = simulate_tiny(asynchronous[0], {.seed = seed});
     REQUIRE_FALSE(run.end.failure);
-    const auto& end = run.book->lines.back();
+    const auto& end = run.journal->lines.back();
     CHECK(end.step == 10);
     CHECK(end.updates == 30);
     std::uint64_t counted = 0;
@@ -189,10 +189,10 @@ TEST_CASE("an early stop takes effect before the first step after the verdict") 
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const auto run = simulate_tiny({.workers = 3, .steps = 500, .evaluate_every = 5}, {.seed = seed}, true);
     REQUIRE_FALSE(run.end.failure);
-    const auto& end = run.book->lines.back();
+    const auto& end = run.journal->lines.back();
     CHECK(end.status == "stopped_early");
     CHECK(end.step < 500);
-    const auto evaluations = run.book->of("evaluation");
+    const auto evaluations = run.journal->of("evaluation");
     CHECK(evaluations.back().step == end.step);
     CHECK(*evaluations.back().val_accuracy >= 0.5);
     for (std::size_t i = 0; i + 1 < evaluations.size(); ++i) CHECK(*evaluations[i].val_accuracy < 0.5);
@@ -204,17 +204,17 @@ TEST_CASE("training time does not grow while workers pause for an evaluation, an
   auto plan = tests::tiny_plan(options);
   const auto run_of = [&](std::uint64_t seed) {
     models::buffer_pool pool;
-    auto book = std::make_shared<remembered>();
-    const auto end = simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, book, {.seed = seed});
+    auto journal = std::make_shared<remembered>();
+    const auto end = simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, journal, {.seed = seed});
     REQUIRE_FALSE(end.failure);
-    return book;
+    return journal;
   };
   const auto free = run_of(5);
   plan.file.evaluate.pause_training = true;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    const auto book = run_of(seed);
-    CHECK(book->result.equal(free->result));
-    const auto evaluations = book->of("evaluation");
+    const auto journal = run_of(seed);
+    CHECK(journal->result.equal(free->result));
+    const auto evaluations = journal->of("evaluation");
     REQUIRE(evaluations.size() == 4);
     // Each pause, and all of them, is in one clock and not in the other.
     for (std::size_t i = 1; i < evaluations.size(); ++i) {
@@ -243,7 +243,7 @@ TEST_CASE("a failure anywhere ends the run and names who failed and why") {
           caf::anon_send(all.coordinator, milestone{.rank = rank_id{9}, .step = 5});
         }).find("coordinator: ") == 0);
   CHECK(fails({.steps = 50}, [](const crew& all) {
-          for (const auto& [label, member] : all.members)
+          for (const auto& [label, member] : all.actors)
             if (label.name == "exchange 1")
               caf::anon_send(caf::actor_cast<peer_port>(member), part_atom_v, part{.origin = {.run = run_id{77}}});
         }).find("exchange 1: received a part that belongs to another run") == 0);
@@ -260,9 +260,9 @@ TEST_CASE("a failure anywhere ends the run and names who failed and why") {
     CHECK(end.failure->find("optimizer.lr") != std::string::npos);
   }
   SUBCASE("a recorder that cannot write") {
-    auto book = std::make_shared<remembered>();
-    book->fail_at_step = 5;
-    const auto end = simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, book, {});
+    auto journal = std::make_shared<remembered>();
+    journal->fail_at_step = 5;
+    const auto end = simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, journal, {});
     CHECK(end.failure == "recorder: no space left on the shelf");
   }
   SUBCASE("an evaluator whose data are broken") {

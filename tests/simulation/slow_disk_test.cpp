@@ -51,10 +51,10 @@ struct slow_disk final : journal {
   explicit slow_disk(std::shared_ptr<contributions> workers, std::uint64_t step)
       : seen(std::move(workers)), until(step) {}
 
-  void write(const record& line) override { book.write(line); }
+  void write(const record& line) override { journal.write(line); }
   void progress(std::uint64_t) override {}
-  void keep(const snapshot& best) override { book.keep(best); }
-  void save(const snapshot& result) override { book.save(result); }
+  void keep(const snapshot& best) override { journal.keep(best); }
+  void save(const snapshot& result) override { journal.save(result); }
   std::optional<state_dict> checkpoint(const run_state& state, bool) override {
     steps.push_back(state.step);
     went_on = went_on && seen->wait_for(until);
@@ -63,7 +63,7 @@ struct slow_disk final : journal {
 
   std::shared_ptr<contributions> seen;
   std::uint64_t until;
-  remembered book;
+  remembered journal;
   std::vector<std::uint64_t> steps;  ///< Those of the checkpoints.
   bool went_on{true};
 };
@@ -79,7 +79,7 @@ std::shared_ptr<slow_disk> train(const tiny_options& options, std::uint64_t unti
   signal_watch signals;
   const auto end =
       run(plan, tests::tiny_data(),
-          {.initial = initial_weights(plan, pool), .pool = pool, .open_book = [&] { return disk; }}, signals);
+          {.initial = initial_weights(plan, pool), .pool = pool, .open_journal = [&] { return disk; }}, signals);
   CHECK(end.status() == 0);
   return disk;
 }
@@ -101,20 +101,20 @@ TEST_CASE("training never waits for the disk, and skips checkpoints that are due
     const auto disk = train(options, 29);
     CHECK(disk->went_on);
     CHECK(disk->steps == std::vector<std::uint64_t>{5});
-    CHECK(disk->book.lines.back().step == 30);
+    CHECK(disk->journal.lines.back().step == 30);
   }
 }
 
 TEST_CASE("a slow disk changes neither the result nor the lines") {
   const auto slow = train(all_reduce, 29), fast = train(all_reduce, 0);
   CHECK(fast->steps.front() == 5);
-  CHECK(slow->book.result.equal(fast->book.result));
-  REQUIRE(slow->book.lines.size() == fast->book.lines.size());
-  for (std::size_t i = 0; i < slow->book.lines.size(); ++i) {
-    CHECK(slow->book.lines[i].event == fast->book.lines[i].event);
-    CHECK(slow->book.lines[i].step == fast->book.lines[i].step);
-    CHECK(slow->book.lines[i].train_loss == fast->book.lines[i].train_loss);
-    CHECK(slow->book.lines[i].val_loss == fast->book.lines[i].val_loss);
+  CHECK(slow->journal.result.equal(fast->journal.result));
+  REQUIRE(slow->journal.lines.size() == fast->journal.lines.size());
+  for (std::size_t i = 0; i < slow->journal.lines.size(); ++i) {
+    CHECK(slow->journal.lines[i].event == fast->journal.lines[i].event);
+    CHECK(slow->journal.lines[i].step == fast->journal.lines[i].step);
+    CHECK(slow->journal.lines[i].train_loss == fast->journal.lines[i].train_loss);
+    CHECK(slow->journal.lines[i].val_loss == fast->journal.lines[i].val_loss);
   }
 }
 

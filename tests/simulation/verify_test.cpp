@@ -41,10 +41,10 @@ TEST_CASE("comparing replicas changes neither the result nor a line of the metri
     const auto run = [&](std::uint64_t every) {
       plan.when.verify_every = agree ? every : 0;
       models::buffer_pool pool;
-      auto book = std::make_shared<tests::remembered>();
-      const auto end = simulate(plan, tests::tiny_data(wiring.samples), initial_weights(plan, pool), pool, book, {});
+      auto journal = std::make_shared<tests::remembered>();
+      const auto end = simulate(plan, tests::tiny_data(wiring.samples), initial_weights(plan, pool), pool, journal, {});
       REQUIRE_MESSAGE(!end.failure, end.failure.value_or(""));
-      return book;
+      return journal;
     };
     compared += agree;
     const auto without = run(0);

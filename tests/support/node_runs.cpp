@@ -82,15 +82,15 @@ node_runs::node_runs(const tiny_options& wiring) : plan_(tiny_plan(wiring)) {
   alone.nodes.clear();
   const auto plan = tiny_plan(alone);
   models::buffer_pool pool;
-  auto book = std::make_shared<remembered>();
-  REQUIRE_FALSE(simulate(plan, tiny_data(), initial_weights(plan, pool), pool, book, {}).failure);
-  expected_ = book->result;
+  auto journal = std::make_shared<remembered>();
+  REQUIRE_FALSE(simulate(plan, tiny_data(), initial_weights(plan, pool), pool, journal, {}).failure);
+  expected_ = journal->result;
 }
 
 node_run node_runs::run(const simulation_options& options) const {
   node_run made;
   models::buffer_pool pool;
-  made.all = simulate_nodes(plan_, tiny_data(), initial_weights(plan_, pool), pool, made.book, options);
+  made.all = simulate_nodes(plan_, tiny_data(), initial_weights(plan_, pool), pool, made.journal, options);
   return made;
 }
 
@@ -130,8 +130,8 @@ void node_runs::check(const simulation_options& options) const {
     if (end.refusal) CHECK(apart);
   }
   if (nodes[0].end && nodes[0].end->status() == 0) {
-    REQUIRE(made.book->result.defined());
-    if (expected_.defined()) CHECK(made.book->result.equal(expected_));  // END-4
+    REQUIRE(made.journal->result.defined());
+    if (expected_.defined()) CHECK(made.journal->result.equal(expected_));  // END-4
   }
 }
 

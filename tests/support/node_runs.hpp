@@ -16,7 +16,7 @@ tiny_options over_three_nodes(tiny_options wiring);
 
 struct node_run {
   simulated_end all;
-  std::shared_ptr<remembered> book = std::make_shared<remembered>();
+  std::shared_ptr<remembered> journal = std::make_shared<remembered>();
 };
 
 class node_runs {

@@ -155,7 +155,7 @@ std::string rates_text(const rules::mixing_rates& rates) {
 /// Describes what the exchanges of a period do together, or nothing if there are too many members to compute it.
 std::string period_text(const rules::mixing_schedule& schedule) {
   constexpr double rounding = 1e-12;
-  if (schedule.nodes() > 1024) return "";
+  if (schedule.members() > 1024) return "";
   const auto rates = rules::rates_of(rules::product_of_period(schedule));
   if (!rates) return "";
   if (rates->contraction < rounding) return ", after which all members have the mean";

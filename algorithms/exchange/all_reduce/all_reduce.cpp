@@ -55,7 +55,8 @@ std::vector<planned_edge> all_reduce_edges(std::uint32_t world_size, const model
 
 exchange_nature all_reduce_nature(const setting_values& settings) {
   if (!is_nccl(settings)) return {};
-  return {.host = hosting::device_library, .sums_by = "NCCL", .encoding_refusal = "engine = \"nccl\" sends float32"};
+  return {
+      .carried_by = carrier::device_library, .sums_by = "NCCL", .encoding_refusal = "engine = \"nccl\" sends float32"};
 }
 
 }  // namespace

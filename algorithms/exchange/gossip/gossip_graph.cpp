@@ -189,7 +189,7 @@ rules::mixing_matrix weighted_graph(const rules::graph& wires, const std::vector
                                     const setting_values& settings) {
   const auto* weights = find<std::string>(settings, "weights");
   if (!weights || *weights == "metropolis") return rules::metropolis_weights(wires);
-  if (const auto unequal = rules::unequal_nodes(wires)) {
+  if (const auto unequal = rules::unequal_members(wires)) {
     const auto neighbours = [&](std::uint32_t node) {
       return "\"" + names[node] + "\" has " + std::to_string(wires.hears[node].size());
     };
@@ -348,7 +348,7 @@ rules::mixing_schedule mixing_of(const std::vector<std::string>& names, const se
                             "\" in the matrix of weights sums to " + short_number(uneven->sum) + "; expected every " +
                             (required == rules::stochastic::doubly ? "row and every column" : "column") +
                             " to sum to 1");
-  if (const auto apart = rules::unconnected_nodes(schedule.graph()))
+  if (const auto apart = rules::unconnected_members(schedule.graph()))
     refuse(rows ? "weights" : "edges", "nothing from \"" + names[apart->first] + "\" ever reaches \"" +
                                            names[apart->second] + "\"; expected all members to be connected");
   return schedule;

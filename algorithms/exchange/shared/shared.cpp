@@ -60,7 +60,7 @@ exchange_nature shared_nature(const setting_values& settings) {
   const auto how = says(settings, "lock")     ? memory_writes::locked
                    : says(settings, "atomic") ? memory_writes::atomic
                                               : memory_writes::plain;
-  return {.host = hosting::shared_memory,
+  return {.carried_by = carrier::shared_memory,
           .deterministic = false,
           .same_for_all = false,
           .waits_for_others = false,

@@ -74,8 +74,8 @@ TEST_CASE("of best results that overtake each other before they are written only
   caf::actor_system system{settings};
   auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   const auto waiting = std::make_shared<queue>();
-  const auto book = std::make_shared<diary>();
-  const auto recorder = spawn_recorder(system, {.book = book}, std::make_unique<slow_lane>(waiting));
+  const auto journal = std::make_shared<diary>();
+  const auto recorder = spawn_recorder(system, {.journal = journal}, std::make_unique<slow_lane>(waiting));
   const auto run = [&] {
     while (scheduler.has_job()) scheduler.run_once();
   };
@@ -87,7 +87,7 @@ TEST_CASE("of best results that overtake each other before they are written only
     run();
     waiting->do_one();
     run();
-    CHECK(book->written == std::vector<std::string>{"kept 1", "kept 3"});
+    CHECK(journal->written == std::vector<std::string>{"kept 1", "kept 3"});
     CHECK(waiting->jobs.empty());
   }
   SUBCASE("overtaken by the end") {
@@ -99,7 +99,7 @@ TEST_CASE("of best results that overtake each other before they are written only
       waiting->do_one();
       run();
     }
-    CHECK(book->written == std::vector<std::string>{"kept 1", "saved 4", "kept 3", "end"});
+    CHECK(journal->written == std::vector<std::string>{"kept 1", "saved 4", "kept 3", "end"});
   }
   caf::anon_send_exit(recorder, caf::exit_reason::kill);
   run();
@@ -110,10 +110,10 @@ TEST_CASE("the end of a run waits until the copies of its checkpoints are writte
   caf::actor_system system{settings};
   auto& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   const auto waiting = std::make_shared<queue>();
-  const auto book = std::make_shared<diary>();
+  const auto journal = std::make_shared<diary>();
   std::vector<std::uint64_t> sent;
   const auto recorder = spawn_recorder(
-      system, {.book = book, .send_copy = [&](std::uint64_t step, const state_dict&) { sent.push_back(step); }},
+      system, {.journal = journal, .send_copy = [&](std::uint64_t step, const state_dict&) { sent.push_back(step); }},
       std::make_unique<slow_lane>(waiting));
   const auto run = [&] {
     while (scheduler.has_job()) scheduler.run_once();
@@ -122,7 +122,7 @@ TEST_CASE("the end of a run waits until the copies of its checkpoints are writte
       while (scheduler.has_job()) scheduler.run_once();
     }
   };
-  const auto written = [&] { return std::exchange(book->written, {}); };
+  const auto written = [&] { return std::exchange(journal->written, {}); };
   using lines = std::vector<std::string>;
   record end;
   end.event = "end";

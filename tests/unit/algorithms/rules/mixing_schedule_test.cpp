@@ -19,10 +19,10 @@ namespace {
 /// Returns the largest lead of a member that `late` ever hears, when all go on as far as they can while `late` has
 /// contributed to exchange k and not to k + 1: what ahead_of() must not fall below.
 std::uint64_t lead_by_trial(const mixing_schedule& schedule, std::uint32_t late, std::uint64_t k) {
-  std::vector<std::uint64_t> contributed(schedule.nodes(), k + 1);  // number of exchanges contributed to
+  std::vector<std::uint64_t> contributed(schedule.members(), k + 1);  // number of exchanges contributed to
   for (bool moves = true; moves;) {
     moves = false;
-    for (std::uint32_t node = 0; node < schedule.nodes(); ++node) {
+    for (std::uint32_t node = 0; node < schedule.members(); ++node) {
       if (node == late || contributed[node] > k + 100) continue;
       const auto& row = schedule.row(node, contributed[node] - 1);
       const auto has_come = [&](const auto& heard) { return contributed[heard.index] >= contributed[node]; };
@@ -67,7 +67,7 @@ TEST_CASE("one peer after the other reaches the exact mean in ⌈log₂ n⌉ exc
       for (const auto& entry : row) CHECK(entry.weight == 1.0 / n);
     for (const auto& edge : schedule.hearings()) CHECK(edge.share == 1.0 / exchanges);
     CHECK(schedule.longest_row(0) == 2);
-    CHECK_FALSE(rules::unconnected_nodes(schedule.graph()));
+    CHECK_FALSE(rules::unconnected_members(schedule.graph()));
   }
 }
 
@@ -95,8 +95,8 @@ TEST_CASE("no member is further ahead of a late one than it says, and some are a
                                                mixing_schedule{{rules::metropolis_weights(rules::line_graph(4)),
                                                                 rules::metropolis_weights(rules::star_graph(4))}}};
   for (const auto& schedule : schedules) {
-    CAPTURE(schedule.nodes());
-    for (std::uint32_t late = 0; late < schedule.nodes(); ++late) {
+    CAPTURE(schedule.members());
+    for (std::uint32_t late = 0; late < schedule.members(); ++late) {
       std::uint64_t most = 1;
       for (std::uint64_t k = 0; k < schedule.period().size(); ++k)
         most = std::max(most, lead_by_trial(schedule, late, k));

@@ -137,7 +137,7 @@ TEST_CASE("on every graph rows and columns sum to 1, and all are connected") {
       CAPTURE(each.label);
       const auto mixing = rules::metropolis_weights(each.wires);
       CHECK_FALSE(rules::first_uneven(mixing));
-      CHECK_FALSE(rules::unconnected_nodes(each.wires));
+      CHECK_FALSE(rules::unconnected_members(each.wires));
       for (const auto& row : mixing.rows)
         for (const auto& entry : row) CHECK(entry.weight > 0);
       CHECK(rules::graph_of(mixing).hears == each.wires.hears);
@@ -151,7 +151,7 @@ TEST_CASE("metropolis and uniform weights have the same bits on regular graphs, 
       CAPTURE(n);
       CAPTURE(each.label);
       const auto uniform = rules::uniform_weights(each.wires);
-      const bool regular = !rules::unequal_nodes(each.wires);
+      const bool regular = !rules::unequal_members(each.wires);
       CHECK(regular == !rules::first_uneven(uniform));
       if (regular) CHECK(dense_of(rules::metropolis_weights(each.wires)) == dense_of(uniform));
     }
@@ -193,7 +193,7 @@ TEST_CASE(
     const auto one = rules::random_regular_graph(n, degree, 1);
     CHECK(one.hears == rules::random_regular_graph(n, degree, 1).hears);
     CHECK(one.hears != rules::random_regular_graph(n, degree, 2).hears);
-    CHECK_FALSE(rules::unconnected_nodes(one));
+    CHECK_FALSE(rules::unconnected_members(one));
     for (std::uint32_t node = 0; node < n; ++node) {
       CHECK(one.hears[node].size() == degree);  // without repetition, since graphs drop it
       CHECK(std::find(one.hears[node].begin(), one.hears[node].end(), node) == one.hears[node].end());
@@ -227,10 +227,10 @@ TEST_CASE("what is not even or not connected is found") {
   CHECK(rules::first_uneven(rules::matrix_of({{0.5, 0.500002}, {0.5, 0.5}})));
 
   using nodes = std::pair<std::uint32_t, std::uint32_t>;
-  CHECK(rules::unconnected_nodes(rules::graph_of_edges(4, {{0, 1}, {2, 3}})) == nodes{0, 2});
-  CHECK(rules::unconnected_nodes({{{}, {0}}}) == nodes{1, 0});  // 1 hears 0, not the other way
-  CHECK(rules::unconnected_nodes({{{1}, {}}}) == nodes{0, 1});
-  CHECK_FALSE(rules::unconnected_nodes({{{1}, {2}, {0}}}));
+  CHECK(rules::unconnected_members(rules::graph_of_edges(4, {{0, 1}, {2, 3}})) == nodes{0, 2});
+  CHECK(rules::unconnected_members({{{}, {0}}}) == nodes{1, 0});  // 1 hears 0, not the other way
+  CHECK(rules::unconnected_members({{{1}, {}}}) == nodes{0, 1});
+  CHECK_FALSE(rules::unconnected_members({{{1}, {2}, {0}}}));
 }
 
 TEST_CASE("spectral gaps are those of the textbook") {

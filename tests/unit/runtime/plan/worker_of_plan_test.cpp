@@ -16,7 +16,7 @@ using testing::four_workers;
 namespace {
 
 run_id id(const topology::topology& file) {
-  return id_of(make_plan(file, 60'000));
+  return run_id_of(make_plan(file, 60'000));
 }
 
 }  // namespace

@@ -65,23 +65,23 @@ const files options{{pattern_option::csv, "of.csv"}, {pattern_option::epoch_log,
 struct run {
   explicit run(bool continues = false, const files& beside = options,
                std::shared_ptr<durable_files> disk = std::make_shared<durable_files>())
-      : book(tiny_plan(), telemetry::run_folder({.out = "out", .overwrite = true, .resume = continues}),
-             telemetry::make_json_display({}, shown),
-             {.beside = beside,
-              .continues = continues,
-              .about = checkpoint::manifest{},
-              .drawing = [](const troupe::plan&) { return "<svg/>"; },
-              .outputs = std::make_shared<telemetry::side_outputs>(
-                  telemetry::side_output_options{.warn = [this](const std::string& text) { said += text + '\n'; },
-                                                 .now = [this] { return now; },
-                                                 .wait = [this](auto time) { wait(time); }}),
-              .disk = std::move(disk)}) {}
+      : journal(tiny_plan(), telemetry::run_folder({.out = "out", .overwrite = true, .resume = continues}),
+                telemetry::make_json_display({}, shown),
+                {.beside = beside,
+                 .continues = continues,
+                 .about = checkpoint::manifest{},
+                 .drawing = [](const troupe::plan&) { return "<svg/>"; },
+                 .outputs = std::make_shared<telemetry::side_outputs>(
+                     telemetry::side_output_options{.warn = [this](const std::string& text) { said += text + '\n'; },
+                                                    .now = [this] { return now; },
+                                                    .wait = [this](auto time) { wait(time); }}),
+                 .disk = std::move(disk)}) {}
 
   void epoch(std::uint64_t step, double accuracy) {
-    book.write(line_of("evaluation", step, accuracy));
-    book.write(line_of("epoch", step, accuracy));
+    journal.write(line_of("evaluation", step, accuracy));
+    journal.write(line_of("epoch", step, accuracy));
   }
-  void keep(double value) { book.keep({.origin = {}, .values = at::full({tiny_plan().layout.total}, value)}); }
+  void keep(double value) { journal.keep({.origin = {}, .values = at::full({tiny_plan().layout.total}, value)}); }
 
   void wait(std::chrono::milliseconds time) {
     now += time;
@@ -93,7 +93,7 @@ struct run {
   std::chrono::nanoseconds now{0};
   std::function<void()> before_wait;
   std::optional<testing::full_disk> room{};  ///< If set, nothing can be written.
-  telemetry::file_journal book;
+  telemetry::file_journal journal;
 };
 
 /// All files that are cut back.
@@ -127,17 +127,17 @@ std::string refusal(const std::function<void()>& act) {
 /// A run with a checkpoint after two epochs that goes on for a third, and the files at the checkpoint.
 std::map<std::string, std::string> interrupted_run() {
   run first;
-  first.book.write(line_of("start", 0));
+  first.journal.write(line_of("start", 0));
   first.epoch(1, 0.5);
   first.keep(1);
   first.epoch(2, 0.75);
-  first.book.checkpoint({.step = 2, .actors = {}}, true);
+  first.journal.checkpoint({.step = 2, .actors = {}}, true);
   CHECK(first.said.empty());
   auto then = contents();
   first.keep(2);
   first.epoch(3, 0.875);
-  first.book.save({.origin = {}, .values = at::zeros({tiny_plan().layout.total})});
-  first.book.write(line_of("end", 3));
+  first.journal.save({.origin = {}, .values = at::zeros({tiny_plan().layout.total})});
+  first.journal.write(line_of("end", 3));
   return then;
 }
 
@@ -155,12 +155,12 @@ TEST_CASE("a run that is continued has the outputs that it had at the checkpoint
   {
     run second(true, files);
     CHECK(contents() == then);
-    second.book.write(line_of("resume", 2));
+    second.journal.write(line_of("resume", 2));
     second.epoch(3, 0.875);
     second.keep(2);
-    CHECK(second.book.status().empty());
-    second.book.write(line_of("end", 3));
-    CHECK(second.book.status() == "interrupted");
+    CHECK(second.journal.status().empty());
+    second.journal.write(line_of("end", 3));
+    CHECK(second.journal.status() == "interrupted");
   }
   const auto now = contents();
   CHECK(now.at("out/metrics.jsonl") == then.at("out/metrics.jsonl") + telemetry::json_line(line_of("resume", 2)) +
@@ -179,8 +179,8 @@ TEST_CASE("best weights that are newer than the checkpoint are removed") {
   const working_folder here;
   {
     run first;
-    first.book.write(line_of("start", 0));
-    first.book.checkpoint({.step = 1, .actors = {}}, true);
+    first.journal.write(line_of("start", 0));
+    first.journal.checkpoint({.step = 1, .actors = {}}, true);
     first.keep(1);
   }
   CHECK(fs::exists("out/model_best.safetensors"));
@@ -194,7 +194,7 @@ TEST_CASE("a continued run that fails states the time of all its parts") {
     run failing(false, {});
     auto line = line_of("resume", 2);
     line.seconds = 1000;
-    failing.book.write(line);
+    failing.journal.write(line);
   }
   const auto text = read("out/metrics.jsonl");
   const auto at = text.rfind("\"seconds\":");
@@ -230,7 +230,7 @@ TEST_CASE("a run whose metrics are gone, or are another file, continues from its
                     "out/metrics.jsonl.other\n") != std::string::npos);
     if (what != "a folder") CHECK(read("out/metrics.jsonl.other") == stranger);
     run again(true, continued);
-    again.book.write(line_of("resume", 2));
+    again.journal.write(line_of("resume", 2));
     CHECK(read("out/metrics.jsonl") == telemetry::json_line(line_of("resume", 2)) + "\n");
   }
 }
@@ -299,8 +299,8 @@ TEST_CASE("an option that the run was started without is refused") {
   const working_folder here;
   {
     run first(false, {});
-    first.book.write(line_of("start", 0));
-    first.book.checkpoint({.step = 1, .actors = {}}, true);
+    first.journal.write(line_of("start", 0));
+    first.journal.checkpoint({.step = 1, .actors = {}}, true);
   }
   CHECK(refusal([] {
           cut_back({{pattern_option::csv, "new.csv"}});
@@ -319,8 +319,8 @@ TEST_CASE("checkpoints that cannot be written are one warning, and the journal g
   const working_folder here;
   const auto disk = std::make_shared<small_disk>();
   run first(false, {}, disk);
-  first.book.write(line_of("start", 0));
-  for (const std::uint64_t step : {3, 4, 5}) first.book.checkpoint({.step = step, .actors = {}}, true);
+  first.journal.write(line_of("start", 0));
+  for (const std::uint64_t step : {3, 4, 5}) first.journal.checkpoint({.step = step, .actors = {}}, true);
   CHECK(first.said ==
         "warning: the checkpoint of step 3 is not complete: cannot write "
         "out/checkpoints/.step-000000000003.tmp/manifest.json: No space left on device; the run continues, and earlier "
@@ -328,15 +328,15 @@ TEST_CASE("checkpoints that cannot be written are one warning, and the journal g
   CHECK(fs::is_empty("out/checkpoints"));
   disk->full = false;
   first.said.clear();
-  for (const std::uint64_t step : {6, 7}) first.book.checkpoint({.step = step, .actors = {}}, true);
+  for (const std::uint64_t step : {6, 7}) first.journal.checkpoint({.step = step, .actors = {}}, true);
   CHECK(first.said == "checkpoints are written again: that of step 6 is complete\n");
-  first.book.write(line_of("end", 8));
+  first.journal.write(line_of("end", 8));
 }
 
 TEST_CASE("a disk that is full for a while costs two lines, and nothing else") {
   const working_folder here;
   const auto record_all = [](run& one, bool interrupted) {
-    one.book.write(line_of("start", 0));
+    one.journal.write(line_of("start", 0));
     one.epoch(1, 0.5);
     if (interrupted) one.room.emplace();
     one.keep(1);
@@ -348,19 +348,19 @@ TEST_CASE("a disk that is full for a while costs two lines, and nothing else") {
       CHECK(one.said ==
             "warning: cannot write out/model_best.safetensors: File too large; the run continues, and tries "
             "again\n");
-      one.book.progress(3);  // too soon
+      one.journal.progress(3);  // too soon
       one.now += 2s;
-      one.book.progress(3);
+      one.journal.progress(3);
       CHECK(!fs::exists("out/model_best.safetensors"));
       one.room.reset();
       one.now += 2s;
-      one.book.progress(3);
+      one.journal.progress(3);
       CHECK(fs::exists("out/model_best.safetensors"));
       CHECK(one.said.substr(one.said.find('\n') + 1) ==
             "epochs.csv, metrics.jsonl, model_best.safetensors, of.csv and of.txt are written again\n");
     }
-    one.book.save({.origin = {}, .values = at::zeros({tiny_plan().layout.total})});
-    one.book.write(line_of("end", 3));
+    one.journal.save({.origin = {}, .values = at::zeros({tiny_plan().layout.total})});
+    one.journal.write(line_of("end", 3));
   };
   {
     run whole;
@@ -376,12 +376,12 @@ TEST_CASE("a disk that is full for a while costs two lines, and nothing else") {
 TEST_CASE("final weights come first, and wait for room") {
   const working_folder here;
   run one(false, {});
-  one.book.write(line_of("start", 0));
+  one.journal.write(line_of("start", 0));
   // Room for the metrics, but not for weights.
   one.room.emplace(10'000);
   SUBCASE("that a limit of the process never gives: they are kept elsewhere") {
     ::setenv("TMPDIR", "/proc/nowhere", 1);
-    CHECK_THROWS_WITH_AS(one.book.save({.origin = {}, .values = at::zeros({tiny_plan().layout.total})}),
+    CHECK_THROWS_WITH_AS(one.journal.save({.origin = {}, .values = at::zeros({tiny_plan().layout.total})}),
                          "cannot write out/model.safetensors: File too large; the final weights are lost",
                          std::runtime_error);
     ::unsetenv("TMPDIR");
@@ -390,7 +390,7 @@ TEST_CASE("final weights come first, and wait for room") {
     one.room.reset();
     fs::create_directories("out/model.safetensors/in the way");
     one.before_wait = [] { fs::remove_all("out/model.safetensors"); };
-    one.book.save({.origin = {}, .values = at::zeros({tiny_plan().layout.total})});
+    one.journal.save({.origin = {}, .values = at::zeros({tiny_plan().layout.total})});
     CHECK(fs::is_regular_file("out/model.safetensors"));
     CHECK(one.said ==
           "warning: cannot write out/model.safetensors: Is a directory; these are the final weights: the run "
@@ -401,7 +401,8 @@ TEST_CASE("final weights come first, and wait for room") {
     fs::create_directories("out/model.safetensors/in the way");
     fs::create_directories("temporary");
     ::setenv("TMPDIR", fs::absolute("temporary").c_str(), 1);
-    CHECK_THROWS_AS(one.book.save({.origin = {}, .values = at::zeros({tiny_plan().layout.total})}), std::runtime_error);
+    CHECK_THROWS_AS(one.journal.save({.origin = {}, .values = at::zeros({tiny_plan().layout.total})}),
+                    std::runtime_error);
     ::unsetenv("TMPDIR");
     CHECK(one.now == 30s);
     CHECK(std::distance(fs::directory_iterator("temporary"), {}) == 1);
@@ -411,22 +412,22 @@ TEST_CASE("final weights come first, and wait for room") {
 TEST_CASE("outputs that are never written are named at the end, after a short wait") {
   const working_folder here;
   run one(false, {});
-  one.book.write(line_of("start", 0));
+  one.journal.write(line_of("start", 0));
   fs::create_directories("out/epochs.csv.troupe-tmp");  // in the way of the temporary file
   one.epoch(1, 0.5);
-  one.book.save({.origin = {}, .values = at::zeros({tiny_plan().layout.total})});
+  one.journal.save({.origin = {}, .values = at::zeros({tiny_plan().layout.total})});
   one.said.clear();
-  one.book.write(line_of("end", 1));
+  one.journal.write(line_of("end", 1));
   CHECK(one.now == 10s);
   CHECK(one.said ==
         "warning: not written, or not to the end: epochs.csv (cannot write out/epochs.csv: Is a directory)\n");
-  CHECK(one.book.status() == "interrupted");
+  CHECK(one.journal.status() == "interrupted");
 }
 
 TEST_CASE("a folder that is removed while the run goes on gets everything that is known") {
   const working_folder here;
   run one(false, {});
-  one.book.write(line_of("start", 0));
+  one.journal.write(line_of("start", 0));
   one.epoch(1, 0.5);
   const auto before = contents();
   const auto drawing = read("out/graph.svg");
@@ -441,7 +442,7 @@ TEST_CASE("a folder that is removed while the run goes on gets everything that i
   CHECK(read("out/metrics.jsonl").starts_with(before.at("out/metrics.jsonl")));
   CHECK(read("out/epochs.csv").starts_with(before.at("out/epochs.csv")));
   CHECK(read("out/graph.svg") == drawing);
-  one.book.checkpoint({.step = 2, .actors = {}}, true);
+  one.journal.checkpoint({.step = 2, .actors = {}}, true);
   CHECK(one.said.empty());
   cut_back();
 }

@@ -93,19 +93,21 @@ TEST_CASE("the first gradients make each update, and late ones are counted and n
     const auto workers = 2 + static_cast<std::uint32_t>(seed % 4);
     const auto first = 1 + static_cast<std::uint32_t>(seed / 4 % workers);
     CAPTURE(seed);
-    const auto book = std::make_shared<ledger>();
-    book->workers = workers;
-    book->first = first;
+    const auto journal = std::make_shared<ledger>();
+    journal->workers = workers;
+    journal->first = first;
     auto options = pumped(workers, settings_of("first", first));
-    options.watch = [book](std::uint32_t to, const part& given, const sendings& sent) { (*book)(to, given, sent); };
+    options.watch = [journal](std::uint32_t to, const part& given, const sendings& sent) {
+      (*journal)(to, given, sent);
+    };
     exchange_pump pump{options};
     pump.run_starving(static_cast<std::uint32_t>(seed % workers), data::keyed(seed, data::purpose::digits), [] {});
     const auto held = pump.held(workers, steps);
     CHECK(held.version == steps);
-    CHECK(held.piece.values.equal(book->x));
+    CHECK(held.piece.values.equal(journal->x));
     CHECK(held.staleness.applied == first * steps);
     CHECK(held.staleness.refused == (workers - first) * steps);
-    CHECK(held.staleness.refused == book->refused);
+    CHECK(held.staleness.refused == journal->refused);
     CHECK(held.staleness.most == 0);
     for (std::uint32_t rank = 0; rank < workers; ++rank) CHECK(pump.completed(rank) == steps);
   }

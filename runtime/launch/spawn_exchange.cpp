@@ -1,4 +1,4 @@
-#include "troupe/runtime/launch/exchange_host.hpp"
+#include "troupe/runtime/launch/spawn_exchange.hpp"
 
 #include "troupe/actors/port/collective_port.hpp"
 #include "troupe/algorithms/exchange/around/wrapper.hpp"
@@ -28,7 +28,7 @@ schedule nothing_is_asked() {
 }
 
 /// What the ports of an exchange have in common. There may be a million of them.
-struct hosted_ports {
+struct exchange_ports {
   const troupe::plan& plan;
   const launch_options& options;
   std::uint32_t place;
@@ -78,7 +78,7 @@ std::vector<rank_id> peers_of_port(const exchange_traffic& traffic, std::uint32_
 }
 
 /// Options of the port of the member or server with this index.
-port_options options_of_port(const hosted_ports& all, std::uint32_t index) {
+port_options options_of_port(const exchange_ports& all, std::uint32_t index) {
   const auto& [plan, options, place, exchange, traffic, ids, among, is_store, settings_by_bucket] = all;
   member_options own{.among = among,
                      .seed = plan.file.run.seed,
@@ -104,7 +104,7 @@ port_options options_of_port(const hosted_ports& all, std::uint32_t index) {
   }
   trace_track track;
   if (options.trace) track = {options.trace, label_of_port(plan, place, ids[index]).name + " parts"};
-  return {.run = id_of(plan),
+  return {.run = run_id_of(plan),
           .name = exchange.name,
           .timeout = plan.file.run.timeout,
           .answers_buckets = exchange.of_norms,
@@ -124,13 +124,13 @@ lane_for_fold lane_if_long(lane_factory& lanes, const actor_label& owner) {
   };
 }
 
-/// Spawns the ports of an exchange in the GPUs' own library: all its workers are here, see check_hosting().
-hosted_exchange host_collective(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
-                                const launch_options& options, std::vector<labelled_actor>& spawned) {
+/// Spawns the ports of an exchange in the GPUs' own library: all its workers are here, see check_carrier().
+spawned_exchange spawn_collective(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
+                                  const launch_options& options, std::vector<labelled_actor>& spawned) {
   const auto& exchange = plan.exchanges[place];
   const auto id = device::make_nccl_id();
-  const hosted_ports all{plan, options, place};
-  hosted_exchange made;
+  const exchange_ports all{plan, options, place};
+  spawned_exchange made;
   std::vector<peer_port> peers;
   for (const auto rank : exchange.ranks()) {
     const auto label = label_of_port(plan, place, rank);
@@ -147,8 +147,8 @@ hosted_exchange host_collective(caf::actor_system& system, const plan& plan, std
 
 /// Makes the memory of an exchange, or maps the first node's. The first node also has the server that keeps it; its
 /// workers have no ports.
-hosted_exchange host_memory(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
-                            const launch_options& options, std::vector<labelled_actor>& spawned) {
+spawned_exchange spawn_memory(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
+                              const launch_options& options, std::vector<labelled_actor>& spawned) {
   const auto& exchange = plan.exchanges[place];
   const auto& layout = plan.layout;
   if (options.node != 0)
@@ -156,7 +156,7 @@ hosted_exchange host_memory(caf::actor_system& system, const plan& plan, std::ui
             .entrances = {},
             .memory = shared_memory::open(options.far->memories.at(place), layout.total, layout.parameter_end,
                                           exchange.nature.writes)};
-  hosted_exchange made{
+  spawned_exchange made{
       .ports = {},
       .entrances = {},
       .memory = shared_memory::make(options.initial, layout.parameter_end, exchange.nature.writes, exchange.cores)};
@@ -203,8 +203,8 @@ std::map<std::uint32_t, peer_port> far_peers(const plan& plan, std::uint32_t pla
 }
 
 /// Puts the receiving half of emulated links before each port of this node.
-void emulate_arrivals(caf::actor_system& system, const hosted_ports& all, emulation::network& network,
-                      hosted_exchange& made, std::vector<labelled_actor>& spawned) {
+void emulate_arrivals(caf::actor_system& system, const exchange_ports& all, emulation::network& network,
+                      spawned_exchange& made, std::vector<labelled_actor>& spawned) {
   const auto& ids = all.ids;
   for (std::uint32_t index = 0; index < ids.size(); ++index) {
     const auto entrance = made.entrances.find(ids[index]);
@@ -223,7 +223,7 @@ void emulate_arrivals(caf::actor_system& system, const hosted_ports& all, emulat
 }
 
 /// Returns the emulated links on which a port sends, and those on which what it sends is counted.
-emulation::senders links_from(const hosted_ports& all, std::uint32_t index, emulation::network& network) {
+emulation::senders links_from(const exchange_ports& all, std::uint32_t index, emulation::network& network) {
   emulation::senders links;
   for (const auto peer : all.traffic.peers[index]) {
     const auto from = all.ids[index], to = all.ids[peer];
@@ -239,14 +239,14 @@ emulation::senders links_from(const hosted_ports& all, std::uint32_t index, emul
 }
 
 /// Spawns the ports of an exchange that belong here, and wires each to those with which it exchanges parts.
-hosted_exchange host_ports(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
-                           const launch_options& options, std::vector<labelled_actor>& spawned) {
+spawned_exchange spawn_ports(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
+                             const launch_options& options, std::vector<labelled_actor>& spawned) {
   const auto& exchange = plan.exchanges[place];
   const auto maker = wrapped(exchange.kind->make_member, exchange.wrappers);
-  const hosted_ports all{plan, options, place};
+  const exchange_ports all{plan, options, place};
   const auto& ids = all.ids;
   auto others = far_peers(plan, place, ids, options, spawned);
-  hosted_exchange made;
+  spawned_exchange made;
   std::vector<std::uint32_t> here;  // their indices
   for (std::uint32_t index = 0; index < ids.size(); ++index) {
     const auto id = ids[index];
@@ -276,15 +276,15 @@ hosted_exchange host_ports(caf::actor_system& system, const plan& plan, std::uin
 
 }  // namespace
 
-hosted_exchange host_exchange(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
-                              const launch_options& options, std::vector<labelled_actor>& spawned) {
-  switch (plan.exchanges[place].nature.host) {
-    case hosting::ports:
-      return host_ports(system, plan, place, lanes, options, spawned);
-    case hosting::shared_memory:
-      return host_memory(system, plan, place, lanes, options, spawned);
-    case hosting::device_library:
-      return host_collective(system, plan, place, lanes, options, spawned);
+spawned_exchange spawn_exchange(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
+                                const launch_options& options, std::vector<labelled_actor>& spawned) {
+  switch (plan.exchanges[place].nature.carried_by) {
+    case carrier::ports:
+      return spawn_ports(system, plan, place, lanes, options, spawned);
+    case carrier::shared_memory:
+      return spawn_memory(system, plan, place, lanes, options, spawned);
+    case carrier::device_library:
+      return spawn_collective(system, plan, place, lanes, options, spawned);
   }
   throw std::logic_error("an exchange has no host");
 }

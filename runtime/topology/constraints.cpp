@@ -1,4 +1,4 @@
-#include "troupe/runtime/topology/rules.hpp"
+#include "troupe/runtime/topology/constraints.hpp"
 
 #include "troupe/runtime/topology/paths.hpp"
 #include "troupe/runtime/topology/schema.hpp"

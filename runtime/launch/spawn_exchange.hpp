@@ -1,4 +1,4 @@
-// Spawns what runs an exchange on a node: ports, the keeper of a shared memory, or the GPUs' own library. See hosting.
+// Spawns what runs an exchange on a node: ports, the keeper of a shared memory, or the GPUs' own library. See carrier.
 #pragma once
 
 #include "troupe/actors/port/port.hpp"
@@ -18,7 +18,7 @@
 namespace troupe {
 
 /// One node's part of an exchange.
-struct hosted_exchange {
+struct spawned_exchange {
   std::map<std::uint32_t, port_actor> ports;     ///< By id of the worker or server.
   std::map<std::uint32_t, peer_port> entrances;  ///< See crew::entrances.
   std::shared_ptr<shared_memory> memory{};       ///< Null unless it runs in shared memory.
@@ -26,7 +26,7 @@ struct hosted_exchange {
 };
 
 /// Spawns and wires what runs the exchange with this index on this node, and adds all actors to `spawned`.
-hosted_exchange host_exchange(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
-                              const launch_options& options, std::vector<labelled_actor>& spawned);
+spawned_exchange spawn_exchange(caf::actor_system& system, const plan& plan, std::uint32_t place, lane_factory& lanes,
+                                const launch_options& options, std::vector<labelled_actor>& spawned);
 
 }  // namespace troupe

@@ -2,9 +2,9 @@
 #include "troupe/algorithms/exchange/around/buckets.hpp"
 #include "troupe/algorithms/exchange/around/codec.hpp"
 #include "troupe/algorithms/training/optimizer_kinds.hpp"
+#include "troupe/runtime/topology/constraints.hpp"
 #include "troupe/runtime/topology/members.hpp"
 #include "troupe/runtime/topology/paths.hpp"
-#include "troupe/runtime/topology/rules.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>
