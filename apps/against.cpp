@@ -14,17 +14,17 @@ comparing::run_figures timing_of(plan plan, const data::dataset_pair& data, cons
                                  std::chrono::microseconds gradient) {
   plan.file.simulate.gradient = topology::print_delay(gradient);
   const auto line = simulate_timing(plan, data, initial, pool, std::move(how));
-  comparing::run_figures found{.workers = line.workers.size(),
-                               .train_seconds = line.train_seconds,
-                               .bytes_sent = static_cast<double>(line.bytes_sent),
-                               .samples_per_second = line.samples_per_second,
-                               .staleness_mean = line.staleness_mean};
+  comparing::run_figures figures{.workers = line.workers.size(),
+                                 .train_seconds = line.train_seconds,
+                                 .bytes_sent = static_cast<double>(line.bytes_sent),
+                                 .samples_per_second = line.samples_per_second,
+                                 .staleness_mean = line.staleness_mean};
   for (const auto& worker : line.workers) {
-    found.steps += static_cast<double>(worker.steps);
-    found.busy += worker.busy;
-    found.exchange_wait += worker.exchange_wait;
+    figures.steps += static_cast<double>(worker.steps);
+    figures.busy += worker.busy;
+    figures.exchange_wait += worker.exchange_wait;
   }
-  return found;
+  return figures;
 }
 
 void print_against(const std::filesystem::path& folder, const comparing::run_figures& real,
@@ -33,9 +33,9 @@ void print_against(const std::filesystem::path& folder, const comparing::run_fig
   const auto predicted = comparing::read_figures(simulated);
   const auto gradient = *topology::parse_delay(plan.file.simulate.gradient);
   const auto why = comparing::explain(real, predicted, gradient, simulate);
-  const auto all = comparing::quantities_of(real, predicted);
-  const auto text = json ? comparing::json_of(folder, all, why, gradient) + "\n"
-                         : for_terminal(comparing::text_of(folder, all, why, gradient));
+  const auto quantities = comparing::quantities_of(real, predicted);
+  const auto text = json ? comparing::json_of(folder, quantities, why, gradient) + "\n"
+                         : for_terminal(comparing::text_of(folder, quantities, why, gradient));
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
 }

@@ -9,7 +9,7 @@
 
 namespace troupe::apps {
 
-/// Simulates the timing of a run with this time of a gradient, without computing or writing anything.
+/// Simulates the timing of a run in which a gradient takes the time `gradient`, without computing or writing anything.
 comparing::run_figures timing_of(plan plan, const data::dataset_pair& data, const at::Tensor& initial,
                                  const models::buffer_pool& pool, simulation_options how,
                                  std::chrono::microseconds gradient);

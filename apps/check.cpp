@@ -1,4 +1,4 @@
-// troupe check FILE: the plan of a run, without running it.
+// troupe check FILE: prints the plan of a run without running it.
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/console/page.hpp"
 #include "troupe/runtime/launch/channels_of_plan.hpp"
@@ -29,7 +29,8 @@ struct check_options {
   bool json{false}, no_data{false};
 };
 
-/// What the plan needs to know of the data; nothing is read with --no-data unless the program makes the data itself.
+/// Returns the facts about the data that the plan needs. With --no-data, loads the data only if the program generates
+/// them.
 data_facts facts_of(const check_options& given, const topology::topology& file) {
   const auto* kind = data::find_dataset(file.data.name);
   const auto has_files =
@@ -41,12 +42,12 @@ data_facts facts_of(const check_options& given, const topology::topology& file) 
   return facts;
 }
 
-/// Warns if the workers of this machine are more than it can run. The file is valid elsewhere, and in a simulation.
+/// Warns if this machine cannot run its workers. The file is still valid on other machines and in a simulation.
 void add_limits_here(plan& plan) try {
-  std::vector<std::uint32_t> here;
+  std::vector<std::uint32_t> local;
   for (std::uint32_t node = 0; node < plan.nodes.size(); ++node)
-    if (plan.nodes.size() == 1 || topology::is_loopback(plan.nodes[node].address)) here.push_back(node);
-  if (!here.empty()) check_workers(plan, here);
+    if (plan.nodes.size() == 1 || topology::is_loopback(plan.nodes[node].address)) local.push_back(node);
+  if (!local.empty()) check_workers(plan, local);
 } catch (const input_error& reason) {
   plan.warnings.push_back(std::string("`troupe run` refuses this file here: ") + reason.what());
 }
@@ -57,7 +58,7 @@ void check(const check_options& given) {
   add_limits_here(plan);
   check_security(plan);
   models::buffer_pool pool;
-  initial_weights(plan, pool);  // throws where model.init does not fit
+  initial_weights(plan, pool);  // throws if model.init does not fit
   if (given.json)
     std::cout << describe_json(plan) << "\n";
   else

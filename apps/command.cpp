@@ -1,4 +1,4 @@
-// Hands the command line to a subcommand and turns what goes wrong into one message and an exit status.
+// Passes the command line to a subcommand and turns errors into one message and an exit status.
 #include "troupe/apps/command.hpp"
 
 #include "troupe/actors/wire/error.hpp"
@@ -36,7 +36,7 @@
 
 extern "C" {
 /// Options of jemalloc, which reads them before main() begins (decision 0010). Freed memory is kept for the next step
-/// instead of going back to the system, and large blocks are on huge pages: a training step causes no page faults.
+/// instead of being returned to the system, and large blocks are on huge pages: a training step causes no page faults.
 const char* malloc_conf = "thp:always,dirty_decay_ms:-1,muzzy_decay_ms:-1";
 }
 
@@ -109,13 +109,13 @@ namespace {
 
 signal_watch* watching = nullptr;
 
-/// Returns whether standard output is a pipe from which nobody reads any more.
+/// Returns whether standard output is a pipe that no longer has a reader.
 bool reader_is_gone() {
   pollfd out{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
   return poll(&out, 1, 0) > 0 && (out.revents & POLLERR) != 0;
 }
 
-/// Writes what was printed. Returns the exit status: that of the command, unless it could not be written.
+/// Flushes standard output. Returns the exit status: that of the command, unless the output could not be written.
 int flushed(int status) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.flush()) return status;
   if (reader_is_gone()) return 128 + SIGPIPE;  // such as `head`, which has read enough
@@ -137,12 +137,12 @@ signal_watch& signals_of_command() {
 }
 
 int command(int count, char** words) {
-  // A stream that was closed would be the first file or socket of the run.
+  // Otherwise, the first file or socket of the run would take the place of a closed standard stream.
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(stream, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0) return 1;
-  std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away ends no run
-  std::signal(SIGXFSZ, SIG_IGN);  // a limit of the size of files is like a full disk
-  signal_watch signals;           // before any other thread, which inherits the signals that it blocks
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that disappears does not end a run
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is treated like a full disk
+  signal_watch signals;           // before any other thread starts, because threads inherit blocked signals
   watching = &signals;
   if (count > 0) set_program_name(words[0]);
   const activity_watch activities{{.note = print_note, .end = end_because_late}};
@@ -163,7 +163,7 @@ int command(int count, char** words) {
       print_error("no command given; \"troupe COMMAND --help\" describes a command");
       return 2;
     }
-    // A run has its files; for the others, what they print is all there is.
+    // A run writes its results to files. The other commands have no result but the text that they print.
     if (status == 0 && !app.got_subcommand("run") && !app.got_subcommand("node")) return flushed(status);
     return status;
   } catch (const CLI::ParseError& error) {

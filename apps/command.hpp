@@ -1,5 +1,5 @@
 // The whole command line of `troupe` as a function. A program of your own calls it after registering its exchanges (see
-// register_exchange()); all commands then know them, and the nodes that `run` starts are instances of that program.
+// register_exchange()); all commands then support them, and the nodes that `run` starts are instances of that program.
 #pragma once
 
 namespace troupe::apps {

@@ -13,8 +13,8 @@ class signal_watch;
 
 namespace troupe::apps {
 
-/// Returns what watches the signals of this process while command() runs. Until a subcommand installs a handler, a
-/// signal ends the process with a line; install one where there is something to save.
+/// Returns the watch for signals of this process while command() runs. Until a subcommand installs a handler, a signal
+/// ends the process after one line of text. Install a handler as soon as there is something to save.
 signal_watch& signals_of_command();
 
 void add_help(CLI::App& app, int& status);

@@ -60,13 +60,14 @@ std::map<std::string, std::string> this_machine() {
 }
 
 void note_machine(comparing::comparison& what) {
-  const auto here = this_machine();
+  const auto machine = this_machine();
   auto& known = what.machines;
-  if (std::any_of(known.begin(), known.end(), [&](const auto& each) { return differing(here, each).empty(); })) return;
+  if (std::any_of(known.begin(), known.end(), [&](const auto& other) { return differing(machine, other).empty(); }))
+    return;
   if (!known.empty() && !what.simulated)
     print_note("warning: the comparison was begun on another machine or with other versions (" +
-               differing(here, known.front()) + "), so the times of its runs cannot be compared");
-  known.push_back(here);
+               differing(machine, known.front()) + "), so the times of its runs cannot be compared");
+  known.push_back(machine);
 }
 
 void warn(const std::string& text) {
@@ -77,36 +78,36 @@ comparing::comparison begin(const compare_options& given, const fs::path& folder
   if (given.what.files.empty())
     throw input_error("compare: no topology file is given; expected FILE FILE…, or --resume DIR");
   comparing::check_replaceable(folder, given.overwrite);
-  auto made = comparing::make_variants(given.what, warn);
-  comparing::comparison what{.variants = std::move(made.variants),
-                             .first_seed = made.first_seed,
-                             .repeats = given.repeats.value_or(1),
-                             .target = given.target,
-                             .simulated = given.what.simulated,
-                             .started = utc("%Y-%m-%d %H:%M"),
-                             .machines = {}};
-  return what;
+  auto expanded = comparing::make_variants(given.what, warn);
+  comparing::comparison comparison{.variants = std::move(expanded.variants),
+                                   .first_seed = expanded.first_seed,
+                                   .repeats = given.repeats.value_or(1),
+                                   .target = given.target,
+                                   .simulated = given.what.simulated,
+                                   .started = utc("%Y-%m-%d %H:%M"),
+                                   .machines = {}};
+  return comparison;
 }
 
 comparing::comparison go_on(const compare_options& given, const fs::path& folder) {
-  auto what = comparing::read_comparison(folder);
+  auto comparison = comparing::read_comparison(folder);
   if (given.what.files.empty() && (!given.what.overrides.empty() || !given.what.varied.empty()))
     throw input_error("--resume " + folder.string() +
                       ": --set and --vary belong to the files of a comparison, which it has stored; leave them out");
-  if (given.what.simulated && !what.simulated)
+  if (given.what.simulated && !comparison.simulated)
     throw input_error("--resume " + folder.string() + ": this comparison is not simulated; leave out --simulate");
   if (!given.what.files.empty()) {
     auto asked = given.what;
-    asked.simulated = what.simulated;
+    asked.simulated = comparison.simulated;
     asked.measures = false;  // the time of a gradient is known
-    comparing::check_same(folder, what, comparing::make_variants(asked, warn).variants);
+    comparing::check_same(folder, comparison, comparing::make_variants(asked, warn).variants);
   }
-  if (given.repeats && *given.repeats < what.repeats)
+  if (given.repeats && *given.repeats < comparison.repeats)
     throw input_error("--repeat " + std::to_string(*given.repeats) + ": the comparison has " +
-                      std::to_string(what.repeats) + " repeats; expected at least as many");
-  what.repeats = given.repeats.value_or(what.repeats);
-  if (given.target) what.target = given.target;
-  return what;
+                      std::to_string(comparison.repeats) + " repeats; expected at least as many");
+  comparison.repeats = given.repeats.value_or(comparison.repeats);
+  if (given.target) comparison.target = given.target;
+  return comparison;
 }
 
 int compare(compare_options& given) {
@@ -114,19 +115,19 @@ int compare(compare_options& given) {
   for (const auto& text : given.varied) given.what.varied.push_back(comparing::parse_varied(text));
   auto folder = !given.resume.empty() ? given.resume : given.out;
   if (folder.empty()) folder = "runs/compare-" + utc("%Y%m%dT%H%M%SZ");
-  auto what = given.resume.empty() ? begin(given, folder) : go_on(given, folder);
+  auto comparison = given.resume.empty() ? begin(given, folder) : go_on(given, folder);
   const auto lock = comparing::open_folder(folder);
   if (given.resume.empty()) comparing::make_way(folder, given.overwrite);
-  note_machine(what);
-  comparing::write_comparison(folder, what);
+  note_machine(comparison);
+  comparing::write_comparison(folder, comparison);
 
   comparing::child_runner runner(signals);
   auto& out = given.json ? std::cerr : std::cout;
   const auto live = is_terminal(given.json ? STDERR_FILENO : STDOUT_FILENO);
   const auto failed =
-      comparing::perform(what, runner, {.folder = folder, .out = given.quiet ? nullptr : &out, .live = live});
-  auto runs = comparing::read_runs(folder, what);
-  const auto report = comparing::make_report(std::move(what), std::move(runs));
+      comparing::perform(comparison, runner, {.folder = folder, .out = given.quiet ? nullptr : &out, .live = live});
+  auto runs = comparing::read_runs(folder, comparison);
+  const auto report = comparing::make_report(std::move(comparison), std::move(runs));
   comparing::write_reports(folder, report);
   if (given.json) std::cout << comparing::json_of(report) << '\n' << std::flush;
   if (!given.quiet && !given.json) {

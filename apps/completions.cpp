@@ -18,8 +18,8 @@ void add_completions(CLI::App& app, int& status) {
       ->required()
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   command->callback([shell, &app, &status] {
-    auto* const made = *shell == "bash" ? bash_completions : *shell == "zsh" ? zsh_completions : fish_completions;
-    std::cout << made(describe_command_line(app), described_settings());
+    auto* const generate = *shell == "bash" ? bash_completions : *shell == "zsh" ? zsh_completions : fish_completions;
+    std::cout << generate(describe_command_line(app), described_settings());
     status = 0;
   });
 }

@@ -24,19 +24,20 @@ std::string bash_values_of(const described_option& option) {
 
 void add_command(const described_command& command, std::string& names, std::string& cases) {
   std::vector<std::string> commands, options;
-  for (const auto& each : command.commands) commands.push_back(each.name.substr(each.name.rfind(' ') + 1));
-  for (const auto& each : command.options) options.insert(options.end(), each.names.begin(), each.names.end());
+  for (const auto& subcommand : command.commands)
+    commands.push_back(subcommand.name.substr(subcommand.name.rfind(' ') + 1));
+  for (const auto& option : command.options) options.insert(options.end(), option.names.begin(), option.names.end());
   cases += "    '" + command.name + "')\n      options='" + topology::joined(options, " ") + "'\n";
   std::string with_values;
-  for (const auto& each : command.options)
-    if (!each.value.empty())
-      with_values += "        " + topology::joined(each.names, "|") + ") " + bash_values_of(each) + " ;;\n";
+  for (const auto& option : command.options)
+    if (!option.value.empty())
+      with_values += "        " + topology::joined(option.names, "|") + ") " + bash_values_of(option) + " ;;\n";
   std::string without = ":";
   if (!commands.empty()) without = "words='" + topology::joined(commands, " ") + "'";
   if (!command.positionals.empty()) without = bash_values_of(command.positionals.front());
   cases += "      case $option in\n" + with_values + "        *) option= " + without + " ;;\n      esac ;;\n";
   if (!command.name.empty()) names += (names.empty() ? "'" : "|'") + command.name + "'";
-  for (const auto& each : command.commands) add_command(each, names, cases);
+  for (const auto& subcommand : command.commands) add_command(subcommand, names, cases);
 }
 
 }  // namespace
@@ -44,10 +45,10 @@ void add_command(const described_command& command, std::string& names, std::stri
 std::string bash_completions(const described_command& all, const std::vector<described_setting>& settings) {
   std::string names, cases, keys, choices;
   add_command(all, names, cases);
-  for (const auto& each : settings) {
-    keys += (keys.empty() ? "" : " ") + each.key + "=";
-    if (!each.choices.empty())
-      choices += "      " + each.key + ") words='" + topology::joined(each.choices, " ") + "' ;;\n";
+  for (const auto& row : settings) {
+    keys += (keys.empty() ? "" : " ") + row.key + "=";
+    if (!row.choices.empty())
+      choices += "      " + row.key + ") words='" + topology::joined(row.choices, " ") + "' ;;\n";
   }
   return R"(# Completes the arguments of troupe in bash. Made by: troupe completions bash
 _troupe() {

@@ -5,24 +5,24 @@ namespace troupe::apps {
 namespace {
 
 std::string quoted_for_fish(const std::string& text) {
-  std::string made = "'";
+  std::string result = "'";
   for (const char c : text) {
-    if (c == '\'' || c == '\\') made += '\\';
-    made += c;
+    if (c == '\'' || c == '\\') result += '\\';
+    result += c;
   }
-  return made + "'";
+  return result + "'";
 }
 
 std::string first_sentence(const std::string& text) {
   return text.substr(0, text.find(". "));
 }
 
-/// Returns the options of `complete` that offer the values.
+/// Returns the options of `complete` that offer the values of an option.
 std::string fish_values_of(const described_option& option) {
   std::string words;
   switch (option.values) {
     case offered::words:
-      for (const auto& each : option.choices) words += (words.empty() ? "" : " ") + each;
+      for (const auto& choice : option.choices) words += (words.empty() ? "" : " ") + choice;
       return " -f -a " + quoted_for_fish(words);
     case offered::folders:
       return " -f -a '(__fish_complete_directories)'";
@@ -39,19 +39,19 @@ std::string fish_values_of(const described_option& option) {
 void add_command(const described_command& command, std::string& text) {
   const std::string condition = command.commands.empty() ? "__troupe_at " : "__troupe_needs_command ";
   const auto at = "complete -c troupe -n '" + condition + command.name + "'";
-  for (const auto& each : command.commands)
-    text +=
-        at + " -f -a " + each.name.substr(each.name.rfind(' ') + 1) + " -d " + quoted_for_fish(each.description) + "\n";
-  for (const auto& each : command.options) {
+  for (const auto& subcommand : command.commands)
+    text += at + " -f -a " + subcommand.name.substr(subcommand.name.rfind(' ') + 1) + " -d " +
+            quoted_for_fish(subcommand.description) + "\n";
+  for (const auto& option : command.options) {
     text += at;
-    for (const auto& name : each.names)
+    for (const auto& name : option.names)
       text += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
-    if (!each.value.empty()) text += " -r" + fish_values_of(each);
-    text += " -d " + quoted_for_fish(each.description) + "\n";
+    if (!option.value.empty()) text += " -r" + fish_values_of(option);
+    text += " -d " + quoted_for_fish(option.description) + "\n";
   }
-  for (const auto& each : command.positionals) text += at + fish_values_of(each) + "\n";
+  for (const auto& positional : command.positionals) text += at + fish_values_of(positional) + "\n";
   if (command.positionals.empty()) text += at + " -f\n";
-  for (const auto& each : command.commands) add_command(each, text);
+  for (const auto& subcommand : command.commands) add_command(subcommand, text);
 }
 
 }  // namespace
@@ -75,10 +75,10 @@ end
 function __troupe_settings
     printf '%s\t%s\n' \
 )";
-  for (const auto& each : settings) {
-    text += "        " + quoted_for_fish(each.key + "=") + " " + quoted_for_fish(first_sentence(each.explanation)) +
-            " \\\n";
-    for (const auto& choice : each.choices) text += "        " + quoted_for_fish(each.key + "=" + choice) + " '' \\\n";
+  for (const auto& row : settings) {
+    text +=
+        "        " + quoted_for_fish(row.key + "=") + " " + quoted_for_fish(first_sentence(row.explanation)) + " \\\n";
+    for (const auto& choice : row.choices) text += "        " + quoted_for_fish(row.key + "=" + choice) + " '' \\\n";
   }
   text += "        ''\nend\n\n";
   add_command(all, text);

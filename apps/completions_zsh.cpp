@@ -9,12 +9,12 @@ namespace {
 
 /// Returns text in single quotes, with a backslash before each of `special`.
 std::string quoted_for_zsh(const std::string& text, const std::string& special) {
-  std::string made = "'";
+  std::string result = "'";
   for (const char c : text) {
-    if (special.find(c) != std::string::npos) made += '\\';
-    made += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    if (special.find(c) != std::string::npos) result += '\\';
+    result += c == '\'' ? std::string("'\\''") : std::string(1, c);
   }
-  return made + "'";
+  return result + "'";
 }
 
 std::string function_of(const described_command& command) {
@@ -24,7 +24,7 @@ std::string function_of(const described_command& command) {
   return name.empty() ? "_troupe" : "_troupe_" + name;
 }
 
-/// Returns what _arguments is to do for a value.
+/// Returns the action of _arguments for a value.
 std::string action_of(const described_option& option) {
   switch (option.values) {
     case offered::words:
@@ -43,7 +43,7 @@ std::string action_of(const described_option& option) {
 
 /// Returns the words of _arguments that describe an option under each of its names.
 std::string specification_of(const described_option& option) {
-  std::string made;
+  std::string words;
   for (const auto& name : option.names) {
     const auto* many = option.repeatable ? "*" : "";
     const auto* with_equals = !option.value.empty() && name.starts_with("--") ? "=" : "";
@@ -53,36 +53,37 @@ std::string specification_of(const described_option& option) {
     const auto description = quoted_for_zsh(option.description, "[]:\\");
     quoted += description.substr(1, description.size() - 2) + "]";
     if (!option.value.empty()) quoted += ":" + option.value + ":" + action_of(option);
-    made += " \\\n    " + quoted + "'";
+    words += " \\\n    " + quoted + "'";
   }
-  return made;
+  return words;
 }
 
 std::string function_text(const described_command& command) {
   auto text = function_of(command) + "() {\n";
   std::string arguments;
-  for (const auto& each : command.options) arguments += specification_of(each);
+  for (const auto& option : command.options) arguments += specification_of(option);
   if (command.commands.empty()) {
-    for (const auto& each : command.positionals)
-      arguments += " \\\n    '" + std::string(each.repeatable ? "*" : "") + ":" + each.names.front() + ":" +
-                   action_of(each) + "'";
+    for (const auto& positional : command.positionals)
+      arguments += " \\\n    '" + std::string(positional.repeatable ? "*" : "") + ":" + positional.names.front() + ":" +
+                   action_of(positional) + "'";
     return text + "  _arguments -s" + arguments + "\n}\n\n";
   }
   text += "  local state line curcontext=$curcontext\n  local -A opt_args\n  local -a commands=(\n";
-  for (const auto& each : command.commands) {
-    const auto name = each.name.substr(each.name.rfind(' ') + 1);
-    text += "    " + quoted_for_zsh(name + ":" + each.description, "") + "\n";
+  for (const auto& subcommand : command.commands) {
+    const auto name = subcommand.name.substr(subcommand.name.rfind(' ') + 1);
+    text += "    " + quoted_for_zsh(name + ":" + subcommand.description, "") + "\n";
   }
   text += "  )\n  _arguments -C" + arguments +
           " \\\n    '1:command:->command' \\\n    '*::argument:->argument'\n  case $state in\n"
           "    command) _describe -t commands command commands ;;\n    argument)\n      case $line[1] in\n";
-  for (const auto& each : command.commands)
-    text += "        " + each.name.substr(each.name.rfind(' ') + 1) + ") " + function_of(each) + " ;;\n";
+  for (const auto& subcommand : command.commands)
+    text +=
+        "        " + subcommand.name.substr(subcommand.name.rfind(' ') + 1) + ") " + function_of(subcommand) + " ;;\n";
   return text + "      esac ;;\n  esac\n}\n\n";
 }
 
 void add_functions(const described_command& command, std::string& text) {
-  for (const auto& each : command.commands) add_functions(each, text);
+  for (const auto& subcommand : command.commands) add_functions(subcommand, text);
   text += function_text(command);
 }
 
@@ -97,13 +98,13 @@ _troupe__settings() {
     local key=${${IPREFIX%=}##*=}
     case $key in
 )";
-  for (const auto& each : settings)
-    if (!each.choices.empty())
-      text += "      " + each.key + ") compadd -- " + topology::joined(each.choices, " ") + " ;;\n";
+  for (const auto& row : settings)
+    if (!row.choices.empty())
+      text += "      " + row.key + ") compadd -- " + topology::joined(row.choices, " ") + " ;;\n";
   text += "    esac\n    return\n  fi\n  local -a keys=(\n";
-  for (const auto& each : settings) {
-    const auto sentence = each.explanation.substr(0, each.explanation.find(". "));
-    text += "    " + quoted_for_zsh(each.key + ":" + sentence, "") + "\n";
+  for (const auto& row : settings) {
+    const auto sentence = row.explanation.substr(0, row.explanation.find(". "));
+    text += "    " + quoted_for_zsh(row.key + ":" + sentence, "") + "\n";
   }
   text += "  )\n  _describe -t settings setting keys -S '='\n}\n\n";
   add_functions(all, text);

@@ -62,7 +62,7 @@ class download_display {
   std::chrono::steady_clock::time_point shown_;
 };
 
-/// Prints what has been done. `folder` is empty if there is nothing to download.
+/// Prints the result. `folder` is empty if there is nothing to download.
 void report(const data_options& given, const std::filesystem::path& folder, std::size_t fetched,
             const std::string& text) {
   if (!given.json) {

@@ -65,7 +65,7 @@ models::loss_kind loss_of(const std::string& name, const models::network& net) {
   return net.loss();
 }
 
-/// Makes the model as it was trained. For weights of other programs, its samples are like those of the data here.
+/// Makes the model with the shape that it was trained with. For weights of other programs, uses the shape of the data.
 std::unique_ptr<models::network> make(const models::network_kind& model, const data::dataset_kind& data,
                                       const checkpoint::model_card& card, const topology::model_settings& settings,
                                       const data_facts& here) try {
@@ -90,9 +90,9 @@ void require_shape(const eval_options& given, const std::vector<std::int64_t>& h
   const auto fits = here.size() == there.size() && (here.size() == 1 ? here <= there : here == there);
   if (here.empty() || fits) return;
   const auto text = [](const std::vector<std::int64_t>& sizes) {
-    std::string all;
-    for (const auto size : sizes) all += (all.empty() ? "" : " x ") + std::to_string(size);
-    return all;
+    std::string list;
+    for (const auto size : sizes) list += (list.empty() ? "" : " x ") + std::to_string(size);
+    return list;
   };
   throw input_error(given.weights.string() + ": the weights were trained on samples of size " + text(there) +
                     ", but these samples have size " + text(here) +
@@ -105,7 +105,9 @@ void require_classes(const eval_options& given, const std::vector<std::string>& 
                      const std::vector<std::string>& there) {
   if (there.empty() || here == there) return;
   const auto differ = std::mismatch(here.begin(), here.end(), there.begin(), there.end());
-  const auto name = [](const auto& at, const auto& all) { return at == all.end() ? "missing" : "\"" + *at + "\""; };
+  const auto name = [](const auto& at, const auto& classes) {
+    return at == classes.end() ? "missing" : "\"" + *at + "\"";
+  };
   throw input_error(given.weights.string() + ": the weights were trained on other classes: class " +
                     std::to_string(differ.first - here.begin()) + " is " + name(differ.first, here) +
                     " in this data and " + name(differ.second, there) +
@@ -135,10 +137,11 @@ std::vector<std::string> made_by(const eval_options& given, const checkpoint::mo
 
 /// Returns the counts with the names of their classes, or with numbers if the data set does not name all classes.
 std::vector<telemetry::named_counts> named(const std::vector<rules::class_counts>& counts, const data::dataset& set) {
-  std::vector<telemetry::named_counts> all;
-  for (const auto& one : counts)
-    all.emplace_back(set.classes.size() == counts.size() ? set.classes[all.size()] : std::to_string(all.size()), one);
-  return all;
+  std::vector<telemetry::named_counts> result;
+  for (const auto& count : counts)
+    result.emplace_back(
+        set.classes.size() == counts.size() ? set.classes[result.size()] : std::to_string(result.size()), count);
+  return result;
 }
 
 /// Returns the samples to evaluate: those named on the command line, or else those that the run evaluated.
@@ -153,7 +156,7 @@ std::string split_of(const eval_options& given, const topology::topology& file) 
   return given.split;
 }
 
-/// Throws input_error if the weights belong to a TorchScript module that is not given, because they do not contain it.
+/// Throws input_error if the weights belong to a TorchScript module that is not given: they do not contain the module.
 void require_script(const eval_options& given, const models::network_kind& model, const std::string& card) {
   const auto is_script = [](const std::string& text) { return text.starts_with("model.script="); };
   if (model.name == "script" && !card.empty() && card != model.name)
@@ -217,28 +220,28 @@ void eval(const eval_options& given) {
   std::vector<rules::class_counts> counts;
   const activity evaluating{"the evaluation", topology.run.timeout, "run.timeout"};
   const rules::evaluation_options how{.batch_size = batch_size, .top_k = given.top_k};
-  const auto found = *rules::evaluate(*net, set, scale, loss_of(card.loss, *net), how, nullptr,
-                                      given.per_class ? &counts : nullptr);  // never cancelled
-  if (!std::isfinite(found.loss))
+  const auto measured = *rules::evaluate(*net, set, scale, loss_of(card.loss, *net), how, nullptr,
+                                         given.per_class ? &counts : nullptr);  // never cancelled
+  if (!std::isfinite(measured.loss))
     throw input_error(given.weights.string() +
                       ": the loss of these weights is not finite; the file is damaged, or training diverged");
 
-  if (!found.accuracy && (given.per_class || given.top_k))
+  if (!measured.accuracy && (given.per_class || given.top_k))
     throw input_error(given.weights.string() + ": " + data.name +
                       " is a regression data set and has no classes; remove " +
                       (given.per_class ? "--per-class" : "--top-k"));
 
   const auto classes = named(counts, set);
   if (given.json) {
-    std::printf("%s\n", telemetry::json_line(found, classes).c_str());
+    std::printf("%s\n", telemetry::json_line(measured, classes).c_str());
     return;
   }
   const auto* name = split == "validation" ? "held-out" : sets.train == sets.test ? "training" : split.c_str();
   std::printf("%s on the %s set of %s (%s samples): loss %.4f", model.name.c_str(), name, data.name.c_str(),
-              grouped(static_cast<std::uint64_t>(found.sample_count)).c_str(), found.loss);
-  if (found.accuracy) std::printf(", accuracy %.2f %%", 100 * *found.accuracy);
-  if (found.top_k_accuracy)
-    std::printf(", top-%lld accuracy %.2f %%", static_cast<long long>(*given.top_k), 100 * *found.top_k_accuracy);
+              grouped(static_cast<std::uint64_t>(measured.sample_count)).c_str(), measured.loss);
+  if (measured.accuracy) std::printf(", accuracy %.2f %%", 100 * *measured.accuracy);
+  if (measured.top_k_accuracy)
+    std::printf(", top-%lld accuracy %.2f %%", static_cast<long long>(*given.top_k), 100 * *measured.top_k_accuracy);
   std::printf("\n");
   if (given.per_class) std::printf("\n%s", telemetry::table_of(classes).c_str());
 }

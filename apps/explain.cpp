@@ -27,10 +27,10 @@ using json = files::json;
 /// A key under the name by which it is explained.
 struct entry {
   std::string section;
-  std::string kind;  ///< Of the exchange that has it, or empty.
+  std::string kind;  ///< Kind of the exchange that has the key, or empty.
   setting row;
   std::string name() const { return section.empty() ? row.name : section + "." + row.name; }
-  /// The name, and of which kind of exchange it is where several have a key of this name.
+  /// Returns the name and, for a key of one kind of exchange, the kind.
   std::string label() const { return name() + (kind.empty() ? "" : " (" + kind + ")"); }
 };
 
@@ -53,25 +53,27 @@ std::vector<entry> find(const std::string& word) {
   const auto keep = [&](auto matches) {
     if (found.empty()) std::copy_if(all.begin(), all.end(), std::back_inserter(found), matches);
   };
-  keep([&](const entry& each) { return each.name() == word; });
-  keep([&](const entry& each) { return !each.section.empty() && each.section == word; });
-  keep([&](const entry& each) { return each.row.name == word; });
+  keep([&](const entry& candidate) { return candidate.name() == word; });
+  keep([&](const entry& candidate) { return !candidate.section.empty() && candidate.section == word; });
+  keep([&](const entry& candidate) { return candidate.row.name == word; });
   if (!found.empty()) return found;
   std::vector<std::string> names = topology::section_names();
-  for (const entry& each : all) {
-    names.push_back(each.name());
-    names.push_back(each.row.name);
+  for (const entry& candidate : all) {
+    names.push_back(candidate.name());
+    names.push_back(candidate.row.name);
   }
   throw input_error("unknown key \"" + word + "\"; expected a section or section.key, such as run.seed" +
                     topology::did_you_mean(word, names));
 }
 
-/// Where standard output is not a terminal, a text stays on one line, which programs can search.
+/// Returns the width of lines. If standard output is not a terminal, a text stays on one line, so that programs can
+/// search it.
 std::size_t columns() {
   return page_columns(std::numeric_limits<std::size_t>::max());
 }
 
-/// A derived default, or that of one kind, is the sentence of the explanation that describes it.
+/// Returns the default of a key or, if it is derived or belongs to one kind, the sentence of the explanation that
+/// describes it.
 std::string default_of(const setting& row) {
   if (!row.default_text.empty()) return row.default_text;
   const auto& text = row.explanation;
@@ -92,8 +94,8 @@ bool is_same(const setting& one, const setting& other) {
 /// Prints an entry that several `kinds` of exchanges have; none for other keys.
 void print_in_full(const entry& each, const std::vector<std::string>& kinds) {
   const setting& row = each.row;
-  const std::string of = kinds.empty() ? "" : "  (kind = " + topology::listed(topology::in_quotes(kinds)) + ")";
-  std::cout << each.name() << of << "\n";
+  const std::string suffix = kinds.empty() ? "" : "  (kind = " + topology::listed(topology::in_quotes(kinds)) + ")";
+  std::cout << each.name() << suffix << "\n";
   print_wrapped("", 2, row.explanation, columns());
   print_wrapped("  value", 11, topology::expectation(row), columns());
   print_wrapped("  default", 11, default_of(row), columns());
@@ -101,8 +103,8 @@ void print_in_full(const entry& each, const std::vector<std::string>& kinds) {
 
 void print_in_brief(const std::vector<entry>& entries) {
   std::size_t width = 0;
-  for (const entry& each : entries) width = std::max(width, each.label().size());
-  for (const entry& each : entries) print_wrapped(each.label(), width + 2, each.row.explanation, columns());
+  for (const entry& item : entries) width = std::max(width, item.label().size());
+  for (const entry& item : entries) print_wrapped(item.label(), width + 2, item.row.explanation, columns());
 }
 
 json to_json(const entry& each) {
@@ -117,7 +119,7 @@ struct explain_options {
   bool as_json{false}, as_markdown{false}, as_schema{false};
 };
 
-/// Prints what `word` names, which are the entries `found`: each key once, with the kinds of exchanges that share it.
+/// Prints the entries `found`, which `word` names: each key once, with the kinds of exchanges that share it.
 void print_in_full(const std::string& word, std::vector<entry> found) {
   if (const topology::section* section = topology::find_section(word)) {
     const std::string label = "[" + section->name + "]  ";
@@ -125,22 +127,22 @@ void print_in_full(const std::string& word, std::vector<entry> found) {
     std::cout << "\n";
   }
   for (bool first = true; !found.empty(); first = false) {
-    const entry each = found.front();
+    const entry current = found.front();
     std::vector<std::string> kinds;
     std::erase_if(found, [&](const entry& other) {
-      const bool same = other.section == each.section && is_same(other.row, each.row);
+      const bool same = other.section == current.section && is_same(other.row, current.row);
       if (same && !other.kind.empty()) kinds.push_back(other.kind);
       return same;
     });
     if (!first) std::cout << "\n";
-    print_in_full(each, kinds);
+    print_in_full(current, kinds);
   }
 }
 
 json to_json(const std::vector<std::string>& keys) {
   json list = json::array();
   const auto add = [&](const std::vector<entry>& entries) {
-    for (const entry& each : entries) list.push_back(to_json(each));
+    for (const entry& item : entries) list.push_back(to_json(item));
   };
   if (keys.empty()) add(all_entries());
   for (const auto& key : keys) add(find(key));
@@ -157,11 +159,11 @@ void explain(const explain_options& given) {
   } else if (given.keys.empty()) {
     print_in_brief(all_entries());
   } else {
-    std::vector<std::vector<entry>> found;  // all of it before anything is printed: a key may be unknown
-    for (const auto& key : given.keys) found.push_back(find(key));
-    for (std::size_t i = 0; i < found.size(); ++i) {
+    std::vector<std::vector<entry>> entries;  // found before anything is printed, because a key may be unknown
+    for (const auto& key : given.keys) entries.push_back(find(key));
+    for (std::size_t i = 0; i < entries.size(); ++i) {
       if (i > 0) std::cout << "\n";
-      print_in_full(given.keys[i], std::move(found[i]));
+      print_in_full(given.keys[i], std::move(entries[i]));
     }
   }
 }

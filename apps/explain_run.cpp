@@ -39,7 +39,7 @@ struct explain_run_options {
   bool json{false};
 };
 
-/// What is known of a run.
+/// What is known about a run.
 struct answers {
   diagnosis::measured_run run;
   diagnosis::findings found;
@@ -49,27 +49,27 @@ struct answers {
 };
 
 answers answers_of(const std::filesystem::path& folder) {
-  answers all;
+  answers result;
   if (!is_directory(folder))
     throw input_error(folder.string() + (exists(folder) ? ": this is not a folder" : ": the folder does not exist") +
                       "; expected the results folder of a run");
-  all.run = diagnosis::read_run(folder);
+  result.run = diagnosis::read_run(folder);
   if (!exists(folder / "topology.toml"))
     throw input_error(folder.string() + ": there is no topology.toml; expected the results folder of a run");
   auto file = topology::load(folder / "topology.toml");
-  all.found = findings_of(all.run);
+  result.found = findings_of(result.run);
   const auto cores = std::max(1u, std::thread::hardware_concurrency());
   try {
-    const diagnosis::what_if simulated(std::move(file), all.run, cores);
-    all.why = simulated.explain();
-    all.suggestions = suggestions_of(simulated, all.run.seconds, cores);
+    const diagnosis::what_if simulated(std::move(file), result.run, cores);
+    result.why = simulated.explain();
+    result.suggestions = suggestions_of(simulated, result.run.seconds, cores);
   } catch (const std::exception& reason) {  // such as data that is on another machine
-    all.unknown = reason.what();
+    result.unknown = reason.what();
   }
-  return all;
+  return result;
 }
 
-/// Workers that share a row of the table: one, or with many workers, several with consecutive ranks.
+/// Workers that share a row of the table: one or, if there are many workers, several with consecutive ranks.
 struct row {
   std::string name;
   std::uint64_t steps{0};  ///< Mean over the workers.
@@ -84,38 +84,38 @@ std::vector<row> table_rows(const diagnosis::measured_run& run, const diagnosis:
   for (std::size_t first = 0; first < count; first += together) {
     const auto end = std::min(first + together, count);
     const auto part = 1 / static_cast<double>(end - first);
-    row made{.name = std::to_string(first) + (end > first + 1 ? "–" + std::to_string(end - 1) : "")};
+    row averaged{.name = std::to_string(first) + (end > first + 1 ? "–" + std::to_string(end - 1) : "")};
     for (auto rank = first; rank < end; ++rank) {
-      const auto& of = found.workers[rank];
-      made.steps += run.workers[rank].steps;
-      made.of.compute += part * of.compute;
-      made.of.data += part * of.data;
-      made.of.exchange += part * of.exchange;
-      made.of.other += part * of.other;
+      const auto& worker = found.workers[rank];
+      averaged.steps += run.workers[rank].steps;
+      averaged.of.compute += part * worker.compute;
+      averaged.of.data += part * worker.data;
+      averaged.of.exchange += part * worker.exchange;
+      averaged.of.other += part * worker.other;
     }
-    made.steps /= end - first;
-    rows.push_back(made);
+    averaged.steps /= end - first;
+    rows.push_back(averaged);
   }
   return rows;
 }
 
 void print_table(const std::vector<row>& rows) {
   std::size_t names = std::string("worker").size(), steps = std::string("steps").size();
-  for (const auto& each : rows) {
-    names = std::max(names, columns_of_text(each.name));
-    steps = std::max(steps, grouped(each.steps).size());
+  for (const auto& line : rows) {
+    names = std::max(names, columns_of_text(line.name));
+    steps = std::max(steps, grouped(line.steps).size());
   }
   constexpr std::size_t share_columns = 10;
   const auto used = names + 2 + steps + kinds_of_time.size() * share_columns + 2;
   const auto page = page_columns();
   const auto bar_columns = page > used + 10 ? std::min<std::size_t>(page - used - 1, 50) : 0;
   std::cout << cell("worker", names) << "  " << cell("steps", steps);
-  for (const auto& each : kinds_of_time) std::cout << cell(each.name, share_columns);
+  for (const auto& kind : kinds_of_time) std::cout << cell(kind.name, share_columns);
   std::cout << "\n";
-  for (const auto& each : rows) {
-    std::cout << cell(each.name, names) << "  " << cell(grouped(each.steps), steps);
-    for (const auto& kind : kinds_of_time) std::cout << cell(diagnosis::percent(each.of.*kind.share), share_columns);
-    if (bar_columns > 0) std::cout << "  " << share_bar(each.of, bar_columns, shows_colours(STDOUT_FILENO));
+  for (const auto& line : rows) {
+    std::cout << cell(line.name, names) << "  " << cell(grouped(line.steps), steps);
+    for (const auto& kind : kinds_of_time) std::cout << cell(diagnosis::percent(line.of.*kind.share), share_columns);
+    if (bar_columns > 0) std::cout << "  " << share_bar(line.of, bar_columns, shows_colours(STDOUT_FILENO));
     std::cout << "\n";
   }
   if (bar_columns == 0) return;
@@ -136,12 +136,13 @@ void print_suggestions(const answers& all) {
     return;
   }
   std::cout << "What to try, with the time that a simulation of this run predicts for the same number of samples:\n";
-  for (const auto& each : all.suggestions) {
+  for (const auto& proposal : all.suggestions) {
     std::string settings;
-    for (const auto& one : each.settings) settings += (settings.empty() ? "" : " ") + ("--set " + quoted(one));
+    for (const auto& assignment : proposal.settings)
+      settings += (settings.empty() ? "" : " ") + ("--set " + quoted(assignment));
     print_wrapped("  -", 4,
-                  human_number(each.seconds, 3) + " s instead of " + human_number(all.run.seconds, 3) + " s. " +
-                      each.why + (each.changes_training ? "" : " The weights stay the same."));
+                  human_number(proposal.seconds, 3) + " s instead of " + human_number(all.run.seconds, 3) + " s. " +
+                      proposal.why + (proposal.changes_training ? "" : " The weights stay the same."));
     std::cout << "      " << settings << "\n";
   }
 }
@@ -151,55 +152,56 @@ json json_of(const shares& of) {
 }
 
 json json_of(const explain_run_options& given, const answers& all) {
-  const auto& [run, found, why, suggestions, unknown] = all;
+  const auto& [run, findings, why, suggestions, unknown] = all;
   json workers = json::array(), links = json::array(), tries = json::array(), causes = json::array();
-  for (std::size_t rank = 0; rank < found.workers.size(); ++rank) {
+  for (std::size_t rank = 0; rank < findings.workers.size(); ++rank) {
     json worker{{"worker", rank}, {"steps", run.workers[rank].steps}};
-    worker.update(json_of(found.workers[rank]));
+    worker.update(json_of(findings.workers[rank]));
     workers.push_back(worker);
   }
-  for (const auto& each : run.links)
-    links.push_back({{"name", each.name},
-                     {"bytes", each.bytes},
-                     {"busy_share", each.busy_share},
-                     {"wait_mean_seconds", each.wait_mean}});
-  for (const auto& each : suggestions)
-    tries.push_back({{"why", each.why},
-                     {"set", each.settings},
-                     {"changes_training", each.changes_training},
-                     {"seconds", each.seconds}});
+  for (const auto& link : run.links)
+    links.push_back({{"name", link.name},
+                     {"bytes", link.bytes},
+                     {"busy_share", link.busy_share},
+                     {"wait_mean_seconds", link.wait_mean}});
+  for (const auto& proposal : suggestions)
+    tries.push_back({{"why", proposal.why},
+                     {"set", proposal.settings},
+                     {"changes_training", proposal.changes_training},
+                     {"seconds", proposal.seconds}});
   if (why)
-    for (const auto& each : why->reliefs) causes.push_back({{"cause", name_of(each.of)}, {"seconds", each.seconds}});
+    for (const auto& relief : why->reliefs)
+      causes.push_back({{"cause", name_of(relief.of)}, {"seconds", relief.seconds}});
   const auto main = why ? why->main_cause(run.seconds) : std::nullopt;
   return {{"folder", given.folder.string()},
           {"status", run.status},
           {"seconds", run.seconds},
           {"train_seconds", run.train_seconds},
-          {"evaluation", found.evaluation},
-          {"mean", json_of(found.mean)},
+          {"evaluation", findings.evaluation},
+          {"mean", json_of(findings.mean)},
           {"workers", workers},
-          {"slowest_worker", found.slowest},
-          {"slowness", found.slowness},
+          {"slowest_worker", findings.slowest},
+          {"slowness", findings.slowness},
           {"contention", why ? json(why->contention) : json(nullptr)},
           {"cause", main ? json(name_of(main->of)) : json(nullptr)},
           {"seconds_without", causes},
-          {"busiest_link", found.busiest ? json(found.busiest->name) : json(nullptr)},
+          {"busiest_link", findings.busiest ? json(findings.busiest->name) : json(nullptr)},
           {"links", links},
-          {"summary", summary(run, found, why)},
+          {"summary", summary(run, findings, why)},
           {"suggestions", tries},
           {"not_simulated", unknown.empty() ? json(nullptr) : json(unknown)}};
 }
 
 void explain_run(const explain_run_options& given) {
-  const auto all = answers_of(given.folder);
+  const auto result = answers_of(given.folder);
   if (given.json) {
-    std::cout << files::json_text(json_of(given, all), {.indent = 2}) << "\n";
+    std::cout << files::json_text(json_of(given, result), {.indent = 2}) << "\n";
     return;
   }
-  print_wrapped("", 0, summary(all.run, all.found, all.why));
+  print_wrapped("", 0, summary(result.run, result.found, result.why));
   std::cout << "\n";
-  print_table(table_rows(all.run, all.found));
-  print_suggestions(all);
+  print_table(table_rows(result.run, result.found));
+  print_suggestions(result);
 }
 
 }  // namespace

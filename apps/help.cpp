@@ -20,7 +20,7 @@ namespace troupe::apps {
 
 namespace {
 
-/// What other programs call these commands.
+/// Names that other programs have for these commands.
 const std::map<std::string, std::string>& synonyms() {
   static const std::map<std::string, std::string> words{
       {"train", "run"},         {"start", "run"},        {"fit", "run"},       {"launch", "run"},
@@ -34,7 +34,7 @@ const std::map<std::string, std::string>& synonyms() {
 
 std::vector<std::string> names_of_commands(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* each : app.get_subcommands({})) names.push_back(each->get_name());
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   return names;
 }
 
@@ -42,10 +42,10 @@ void print_help_of(CLI::App& app, const std::vector<std::string>& words) {
   CLI::App* command = &app;
   std::string before;
   for (const auto& word : words) {
-    const auto all = command->get_subcommands([](CLI::App*) { return true; });
-    const auto next =
-        std::find_if(all.begin(), all.end(), [&](const CLI::App* each) { return each->get_name() == word; });
-    if (next == all.end())
+    const auto subcommands = command->get_subcommands([](CLI::App*) { return true; });
+    const auto next = std::find_if(subcommands.begin(), subcommands.end(),
+                                   [&](const CLI::App* candidate) { return candidate->get_name() == word; });
+    if (next == subcommands.end())
       throw input_error("unknown command \"" + word + "\"; \"troupe --help\" lists the commands" +
                         meant_command(*command, word));
     before += (before.empty() ? "" : " ") + command->get_name();
@@ -59,15 +59,15 @@ void print_help_of(CLI::App& app, const std::vector<std::string>& words) {
 
 std::string meant_command(const CLI::App& app, const std::string& word) {
   const auto names = names_of_commands(app);
-  if (auto found = topology::did_you_mean(word, names); !found.empty()) return found;
+  if (auto question = topology::did_you_mean(word, names); !question.empty()) return question;
   std::vector<std::string> others;
   for (const auto& [other, name] : synonyms()) others.push_back(other);
-  const auto found = synonyms().find(topology::nearest(word, others));
-  return found == synonyms().end() ? "" : topology::did_you_mean(found->second, names);
+  const auto synonym = synonyms().find(topology::nearest(word, others));
+  return synonym == synonyms().end() ? "" : topology::did_you_mean(synonym->second, names);
 }
 
 void print_help(const std::string& text) {
-  constexpr std::size_t column = 30;  // that of the descriptions
+  constexpr std::size_t column = 30;  // where the descriptions begin
   const auto columns = page_columns(80);
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {

@@ -1,4 +1,4 @@
-// troupe list: what a topology file can name, with the settings of each.
+// troupe list: the models, data sets, exchanges and optimizers that a topology file can name, with their settings.
 #include "troupe/algorithms/exchange/kinds/catalogue.hpp"
 #include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/algorithms/training/optimizer_kinds.hpp"
@@ -67,15 +67,15 @@ std::vector<group> chosen(const std::string& name) {
   std::vector<group> all = groups();
   if (name.empty()) return all;
   std::vector<std::string> names;
-  for (const group& each : all) {
-    if (each.name == name) return {each};
-    names.push_back(each.name);
+  for (const group& candidate : all) {
+    if (candidate.name == name) return {candidate};
+    names.push_back(candidate.name);
   }
   throw input_error("unknown list \"" + name + "\"; expected " + topology::listed(names) +
                     topology::did_you_mean(name, names));
 }
 
-/// Prints lines that are not to be wrapped, all from column `indent` on.
+/// Prints lines without wrapping them, each from column `indent` on.
 void print_picture(const std::string& label, std::size_t indent, const std::string& picture) {
   std::string before = label + std::string(indent - std::min(indent, columns_of_text(label)), ' ');
   std::istringstream lines(picture);
@@ -83,32 +83,32 @@ void print_picture(const std::string& label, std::size_t indent, const std::stri
     std::cout << before << line << "\n";
 }
 
-/// "gradient", or "gradient, answered with parameters".
+/// Returns "gradient", or "gradient, answered with parameters".
 std::string carried(const exchange_kind& kind) {
   std::vector<std::string> words;
-  for (const carriage& each : kind.carries)
-    words.push_back(name_of(each.sends) +
-                    (each.answers == each.sends ? "" : ", answered with " + name_of(each.answers)));
+  for (const carriage& pair : kind.carries)
+    words.push_back(name_of(pair.sends) +
+                    (pair.answers == pair.sends ? "" : ", answered with " + name_of(pair.answers)));
   return topology::listed(words);
 }
 
 /// Returns the facts about a kind, by key: one text, or one for each group of settings.
 std::vector<std::pair<std::string, std::vector<std::string>>> facts_of(const exchange_kind& kind) {
   const auto facts = facts_of_kind(kind.name);
-  const auto of = [&](std::string exchange_variant::*column) {
+  const auto texts_of = [&](std::string exchange_variant::*column) {
     std::vector<std::string> texts;
-    for (const topology::conditional_text& each : topology::grouped(facts, column))
-      texts.push_back((each.when.empty() ? "" : each.when + ": ") + each.text);
+    for (const topology::conditional_text& fact : topology::grouped(facts, column))
+      texts.push_back((fact.when.empty() ? "" : fact.when + ": ") + fact.text);
     return texts;
   };
   return {{"source", {kind.source}},
           {"sends", {carried(kind)}},
           {"equation", {facts.equation}},
-          {"messages", of(&exchange_variant::messages)},
-          {"bytes", of(&exchange_variant::bytes)},
-          {"synchronisation", of(&exchange_variant::synchronisation)},
-          {"staleness", of(&exchange_variant::staleness)},
-          {"equals", of(&exchange_variant::equals)},
+          {"messages", texts_of(&exchange_variant::messages)},
+          {"bytes", texts_of(&exchange_variant::bytes)},
+          {"synchronisation", texts_of(&exchange_variant::synchronisation)},
+          {"staleness", texts_of(&exchange_variant::staleness)},
+          {"equals", texts_of(&exchange_variant::equals)},
           {"shown by", {topology::joined(topology::tests_of(facts), ", ")}}};
 }
 
@@ -121,13 +121,13 @@ void print_setting(const setting& row, std::size_t before, std::size_t indent) {
 void print_brief(const group& group) {
   std::cout << group.name << " (" << group.key << ")\n";
   std::size_t width = 0;
-  for (const item& each : group.items) {
-    width = std::max(width, each.name.size() + 2);
-    for (const setting& row : each.settings) width = std::max(width, row.name.size() + 4);
+  for (const item& shown : group.items) {
+    width = std::max(width, shown.name.size() + 2);
+    for (const setting& row : shown.settings) width = std::max(width, row.name.size() + 4);
   }
-  for (const item& each : group.items) {
-    print_wrapped("  " + each.name, width + 2, each.explanation);
-    for (const setting& row : each.settings) print_setting(row, 4, width + 2);
+  for (const item& shown : group.items) {
+    print_wrapped("  " + shown.name, width + 2, shown.explanation);
+    for (const setting& row : shown.settings) print_setting(row, 4, width + 2);
   }
 }
 
@@ -136,17 +136,17 @@ void print_in_full(const group& group) {
   constexpr std::size_t column = 21;
   std::cout << group.name << " (" << group.key << ")\n"
             << "  n: number of members; P: bytes of parameters; messages and bytes: totals of one exchange\n";
-  for (const item& each : group.items) {
+  for (const item& shown : group.items) {
     std::cout << "\n";
-    print_wrapped("  " + each.name, column, each.explanation);
-    for (const auto& [what, texts] : facts_of(*each.exchange)) {
-      std::string label = "    " + what;
+    print_wrapped("  " + shown.name, column, shown.explanation);
+    for (const auto& [fact, texts] : facts_of(*shown.exchange)) {
+      std::string label = "    " + fact;
       for (const std::string& text : texts)
         if (!text.empty()) print_wrapped(std::exchange(label, ""), column, text);
-      if (what == "equation") print_picture("    picture", column, facts_of_kind(each.exchange->name).picture);
+      if (fact == "equation") print_picture("    picture", column, facts_of_kind(shown.exchange->name).picture);
     }
-    if (!each.settings.empty()) std::cout << "    settings\n";
-    for (const setting& row : each.settings) print_setting(row, 6, column);
+    if (!shown.settings.empty()) std::cout << "    settings\n";
+    for (const setting& row : shown.settings) print_setting(row, 6, column);
   }
 }
 
@@ -154,14 +154,14 @@ json to_json(const std::vector<group>& groups) {
   json result = json::object();
   for (const group& group : groups) {
     json& list = result[group.name] = json::array();
-    for (const item& each : group.items) {
+    for (const item& shown : group.items) {
       json settings = json::object();
-      for (const setting& row : each.settings) settings[row.name] = files::parse_json(topology::json_schema(row));
-      json entry{{"name", each.name}, {"explanation", each.explanation}};
-      if (each.exchange) {
-        for (const auto& [what, texts] : facts_of(*each.exchange))
-          entry[what == "shown by" ? "shown_by" : what] = topology::joined(texts, "; ");
-        entry["picture"] = facts_of_kind(each.exchange->name).picture;
+      for (const setting& row : shown.settings) settings[row.name] = files::parse_json(topology::json_schema(row));
+      json entry{{"name", shown.name}, {"explanation", shown.explanation}};
+      if (shown.exchange) {
+        for (const auto& [fact, texts] : facts_of(*shown.exchange))
+          entry[fact == "shown by" ? "shown_by" : fact] = topology::joined(texts, "; ");
+        entry["picture"] = facts_of_kind(shown.exchange->name).picture;
       }
       entry["settings"] = settings;
       list.push_back(entry);
@@ -192,16 +192,16 @@ void add_list(CLI::App& app, int&) {
       std::cout << files::json_text(to_json(groups), {.indent = 2}) << "\n";
       return;
     }
-    for (const group& each : groups) {
-      if (&each != &groups.front()) std::cout << "\n";
+    for (const group& listed : groups) {
+      if (&listed != &groups.front()) std::cout << "\n";
       const bool has_more =
-          std::all_of(each.items.begin(), each.items.end(), [](const item& one) { return one.exchange; });
+          std::all_of(listed.items.begin(), listed.items.end(), [](const item& shown) { return shown.exchange; });
       if (has_more && groups.size() == 1)
-        print_in_full(each);
+        print_in_full(listed);
       else
-        print_brief(each);
+        print_brief(listed);
       if (has_more && groups.size() > 1)
-        std::cout << "  \"troupe list " << each.name << "\" describes each kind in full\n";
+        std::cout << "  \"troupe list " << listed.name << "\" describes each kind in full\n";
     }
   });
 }

@@ -27,7 +27,7 @@ namespace troupe::apps {
 
 namespace {
 
-/// Returns the code point that begins at `at`, and moves `at` behind it. The text is valid UTF-8.
+/// Returns the code point that begins at `at`, and moves `at` past it. The text is valid UTF-8.
 unsigned next_code_point(const std::string& text, std::size_t& at) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned>(static_cast<unsigned char>(text[i])); };
   const auto first = byte(at++);
@@ -39,29 +39,31 @@ unsigned next_code_point(const std::string& text, std::size_t& at) {
 
 /// Escapes text for roff: backslashes and hyphens, and everything that is not ASCII.
 std::string escaped(const std::string& text) {
-  std::string made;
+  std::string result;
   for (std::size_t at = 0; at < text.size();) {
     const auto code = next_code_point(text, at);
     if (code == '\\') {
-      made += "\\e";
+      result += "\\e";
     } else if (code == '-') {
-      made += "\\-";
+      result += "\\-";
     } else if (code < 0x80) {
-      made += static_cast<char>(code);
+      result += static_cast<char>(code);
     } else {
       std::array<char, 16> name{};
       std::snprintf(name.data(), name.size(), "\\[u%04X]", code);
-      made += name.data();
+      result += name.data();
     }
   }
-  return made;
+  return result;
 }
 
-/// Returns a paragraph as roff: each sentence on a line of its own, no line too long, and none that is a request.
+/// Returns a paragraph as roff: each sentence on a line of its own, long sentences on several lines, and no line that
+/// roff would take for a request.
 std::string roff(const std::string& text) {
-  std::string made, line;
+  std::string paragraph, line;
   const auto end_line = [&] {
-    if (!line.empty()) made += (made.empty() ? "" : "\n") + (line[0] == '.' || line[0] == '\'' ? "\\&" + line : line);
+    if (!line.empty())
+      paragraph += (paragraph.empty() ? "" : "\n") + (line[0] == '.' || line[0] == '\'' ? "\\&" + line : line);
     line.clear();
   };
   std::istringstream words{text};
@@ -72,7 +74,7 @@ std::string roff(const std::string& text) {
     if (word.ends_with('.')) end_line();
   }
   end_line();
-  return made;
+  return paragraph;
 }
 
 std::string bold(const std::string& text) {
@@ -83,14 +85,14 @@ std::string italic(const std::string& text) {
   return "\\fI" + escaped(text) + "\\fR";
 }
 
-/// "troupe-data-fetch".
+/// Returns the name of the page of a command, such as "troupe-data-fetch".
 std::string page_name(const std::string& command) {
   auto name = command.empty() ? "troupe" : "troupe-" + command;
   std::replace(name.begin(), name.end(), ' ', '-');
   return name;
 }
 
-/// Of the text in this file; manual pages have a date.
+/// Date of the last change to the text in this file, which the manual pages show.
 const std::string last_revised = "2026-11-24";
 
 std::string header(const std::string& name, const std::string& section, const std::string& what) {
@@ -101,7 +103,7 @@ std::string header(const std::string& name, const std::string& section, const st
          "\"\n.SH NAME\n" + escaped(name) + " \\- " + roff(what) + "\n";
 }
 
-/// Returns a description as the NAME section of a page has it: without its first capital and its full stop.
+/// Returns a description in the form of the NAME section of a page: without an initial capital and a full stop.
 std::string phrase(const std::string& description) {
   auto text = description;
   if (text.size() > 1 && text[1] >= 'a' && text[1] <= 'z' && text[0] >= 'A' && text[0] <= 'Z')
@@ -129,9 +131,9 @@ std::string synopsis(const described_command& command) {
   std::string text = ".SH SYNOPSIS\n" + bold(command.name.empty() ? "troupe" : "troupe " + command.name);
   if (!command.commands.empty()) text += " " + italic("COMMAND");
   text += " [" + italic("OPTIONS") + "]";
-  for (const auto& each : command.positionals) {
-    const auto word = italic(each.names.front()) + (each.repeatable ? "\\[u2026]" : "");
-    text += each.required ? " " + word : " [" + word + "]";
+  for (const auto& positional : command.positionals) {
+    const auto word = italic(positional.names.front()) + (positional.repeatable ? "\\[u2026]" : "");
+    text += positional.required ? " " + word : " [" + word + "]";
   }
   return text + "\n";
 }
@@ -139,7 +141,7 @@ std::string synopsis(const described_command& command) {
 std::string list(const std::string& title, const std::vector<described_option>& options) {
   if (options.empty()) return {};
   std::string text = ".SH " + title + "\n";
-  for (const auto& each : options) text += entry(each);
+  for (const auto& option : options) text += entry(option);
   return text;
 }
 
@@ -148,7 +150,8 @@ std::string page_of(const described_command& command) {
   text += ".SH DESCRIPTION\n" + roff(command.description + (command.description.ends_with('.') ? "" : ".")) + "\n";
   text += list("ARGUMENTS", command.positionals);
   if (!command.commands.empty()) text += ".SH COMMANDS\n";
-  for (const auto& each : command.commands) text += ".TP\n" + bold(each.name) + "\n" + roff(each.description) + ".\n";
+  for (const auto& subcommand : command.commands)
+    text += ".TP\n" + bold(subcommand.name) + "\n" + roff(subcommand.description) + ".\n";
   text += list("OPTIONS", command.options);
   if (command.name.empty())
     text +=
@@ -160,7 +163,7 @@ std::string page_of(const described_command& command) {
         "\nIf set, nothing is printed in colours.\n";
   std::vector<std::string> others;
   if (!command.name.empty()) others.push_back(bold("troupe") + "(1)");
-  for (const auto& each : command.commands) others.push_back(bold(page_name(each.name)) + "(1)");
+  for (const auto& subcommand : command.commands) others.push_back(bold(page_name(subcommand.name)) + "(1)");
   others.push_back(bold("troupe-topology") + "(5)");
   return text + ".SH SEE ALSO\n" + topology::joined(others, ",\n") + "\n";
 }
@@ -194,7 +197,7 @@ std::string topology_page() {
 
 void add_pages(const described_command& command, std::map<std::string, std::string>& pages) {
   pages.emplace(page_name(command.name), page_of(command));
-  for (const auto& each : command.commands) add_pages(each, pages);
+  for (const auto& subcommand : command.commands) add_pages(subcommand, pages);
 }
 
 /// Returns all pages by name.
@@ -221,9 +224,9 @@ struct man_options {
 void print_page(const CLI::App& app, const man_options& given) {
   const auto pages = pages_of(app);
   if (!given.folder.empty()) return write_all(pages, given.folder);
-  const auto found = pages.find(page_name(topology::joined(given.command, " ")));
-  if (found != pages.end()) {
-    std::cout << found->second;
+  const auto page = pages.find(page_name(topology::joined(given.command, " ")));
+  if (page != pages.end()) {
+    std::cout << page->second;
     return;
   }
   std::vector<std::string> names;

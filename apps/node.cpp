@@ -30,10 +30,10 @@ std::uint32_t find_node(const training_options& given, const plan& plan, const s
     const auto& node = plan.nodes[i];
     names.push_back(node.name);
     if (node.name != name) continue;
-    for (const auto& each : plan.nodes)
-      if (plan.nodes.size() > 1 && each.address.port == 0)
-        throw input_error(given.file.string() + ": node " + each.name +
-                          " has no fixed port, which nodes that are started by hand need; set node." + each.name +
+    for (const auto& other : plan.nodes)
+      if (plan.nodes.size() > 1 && other.address.port == 0)
+        throw input_error(given.file.string() + ": node " + other.name +
+                          " has no fixed port, which nodes that are started by hand need; set node." + other.name +
                           ".address, for example to \"127.0.0.1:4700\"");
     return i;
   }
@@ -46,7 +46,7 @@ std::uint32_t find_node(const training_options& given, const plan& plan, const s
                     topology::did_you_mean(name, names));
 }
 
-/// Returns the name of the node, also if the launcher of this process determines it.
+/// Returns the name of the node, which the launcher of this process may determine.
 std::string name_of(const training_options& given, const plan& plan) {
   const auto is_it = [&](const planned_node& node) { return node.name == given.name; };
   const auto decided = given.name == "auto" && std::none_of(plan.nodes.begin(), plan.nodes.end(), is_it);
@@ -56,12 +56,13 @@ std::string name_of(const training_options& given, const plan& plan) {
 int run_node(training_options& given) {
   auto& signals = signals_of_command();
   settle(given);
-  auto what = prepare(given);
-  assign_ports(what.plan, given.ports);
-  const auto node = find_node(given, what.plan, name_of(given, what.plan));
-  if (!given.quiet && uses_secret(what.plan) && std::getenv(security::secret_variable) == nullptr)
-    print_note("the nodes of this run identify themselves with the secret in " + secret_file_of(what.plan).string());
-  return train(given, std::move(what), node, signals);
+  auto prepared = prepare(given);
+  assign_ports(prepared.plan, given.ports);
+  const auto node = find_node(given, prepared.plan, name_of(given, prepared.plan));
+  if (!given.quiet && uses_secret(prepared.plan) && std::getenv(security::secret_variable) == nullptr)
+    print_note("the nodes of this run identify themselves with the secret in " +
+               secret_file_of(prepared.plan).string());
+  return train(given, std::move(prepared), node, signals);
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ struct replay_options {
   std::optional<std::uint64_t> until{};
 };
 
-/// Throws input_error if the recording was made with something else than what is here now.
+/// Throws input_error if the recording was made with another version, another topology or other inputs than `now`.
 void check_origin(const recording::origin& recorded, const recording::origin& now, const std::string& path) {
   if (recorded.version != now.version)
     throw input_error(path + ": recorded by Troupe " + topology::printable(recorded.version) + ", but this is " +
@@ -55,7 +55,7 @@ void check_origin(const recording::origin& recorded, const recording::origin& no
   }
 }
 
-/// Prints how far the replay went, if it ended before the run.
+/// Prints where a replay ended that ended before the run.
 void print_cut(const replay_options& given, std::uint64_t step, const recording::contents& recorded) {
   if (given.run.quiet) return;
   const auto steps = "after " + counted(step, "step");
@@ -83,10 +83,10 @@ int replay_recording(replay_options& given) {
   if (given.until && from && *given.until < from->state->step)
     throw input_error("--until " + std::to_string(*given.until) + ": the recording begins at step " +
                       std::to_string(from->state->step) + "; expected that step or a later one");
-  auto what = prepare(run);
+  auto prepared = prepare(run);
   models::buffer_pool pool;
-  auto initial = initial_weights(what.plan, pool);
-  check_origin(recorded.about, origin_of(what, initial), path);
+  auto initial = initial_weights(prepared.plan, pool);
+  check_origin(recorded.about, origin_of(prepared, initial), path);
   if (run.out.empty()) {
     const auto name = std::filesystem::absolute(given.recorded).lexically_normal();
     const auto stem = name.has_filename() ? name.filename() : name.parent_path().filename();
@@ -95,20 +95,20 @@ int replay_recording(replay_options& given) {
   std::atomic<int> signal{0};  // from here on, there is something to save
   const signal_handler interrupting{signals_of_command(), [&](int received) { signal = received; }};
   telemetry::run_folder folder{
-      {.out = run.out, .topology = run.file, .inputs = inputs_of(what.plan), .overwrite = run.overwrite}};
+      {.out = run.out, .topology = run.file, .inputs = inputs_of(prepared.plan), .overwrite = run.overwrite}};
   const auto outputs = make_outputs();
-  const auto origin = telemetry::origin_of(what.plan);
-  auto shape = telemetry::shape_of(what.plan, folder.path().string());
+  const auto origin = telemetry::origin_of(prepared.plan);
+  auto shape = telemetry::shape_of(prepared.plan, folder.path().string());
   shape.about = origin;
   auto shown = telemetry::make_display(verbosity_of(run), shape);
-  shown =
-      watched(std::move(shown),
-              {.what = what.plan, .folder = folder.path(), .simulated = true, .outputs = outputs, .origin = origin});
+  shown = watched(
+      std::move(shown),
+      {.what = prepared.plan, .folder = folder.path(), .simulated = true, .outputs = outputs, .origin = origin});
   const auto journal = std::make_shared<telemetry::file_journal>(
-      what.plan, std::move(folder), std::move(shown),
+      prepared.plan, std::move(folder), std::move(shown),
       telemetry::file_journal_options{.from = origin, .drawing = svg_of, .outputs = outputs});
   const auto [end, cut_at] = replay_run(
-      what.plan, what.data, std::move(initial), std::move(pool), journal,
+      prepared.plan, prepared.data, std::move(initial), std::move(pool), journal,
       {.recorded = recorded,
        .from = from ? from->state : nullptr,
        .until = given.until,
@@ -123,9 +123,9 @@ int replay_recording(replay_options& given) {
 
 recording::origin origin_of(const training& what, const at::Tensor& initial) {
   const auto about = describe_run(what);
-  recording::origin made{.version = version(), .topology = about.topology, .digests = about.digests};
-  made.digests["initial weights"] = digest_of(initial);
-  return made;
+  recording::origin result{.version = version(), .topology = about.topology, .digests = about.digests};
+  result.digests["initial weights"] = digest_of(initial);
+  return result;
 }
 
 void add_replay(CLI::App& app, int& status) {

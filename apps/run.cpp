@@ -1,4 +1,4 @@
-// troupe run FILE: trains; the nodes of a file that has [[node]]s are processes of their own.
+// troupe run FILE: trains. Each [[node]] of the file is a process of its own.
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/running/resume.hpp"
 #include "troupe/apps/running/training.hpp"
@@ -26,7 +26,7 @@ namespace troupe::apps {
 
 namespace {
 
-/// Returns the command line of each node of `plan`; `ports` are those that were chosen for them.
+/// Returns the command line of each node of `plan`. `ports` are the ports that were chosen for the nodes.
 std::vector<local_node> commands(const training_options& given, const plan& plan,
                                  const std::vector<std::string>& ports) {
   const auto copies = given.out / checkpoint::copies_folder;
@@ -34,8 +34,8 @@ std::vector<local_node> commands(const training_options& given, const plan& plan
   const auto add = [&](const std::string& option, const std::string& value) {
     common.insert(common.end(), {option, value});
   };
-  for (const auto& each : given.overrides) add("--set", each);
-  for (const auto& each : ports) add("--port", each);
+  for (const auto& assignment : given.overrides) add("--set", assignment);
+  for (const auto& port : ports) add("--port", port);
   if (!given.csv.empty()) add("--csv", given.csv);
   if (!given.epoch_log.empty()) add("--epoch-log", given.epoch_log);
   if (given.tensorboard) common.emplace_back("--tensorboard");
@@ -62,35 +62,35 @@ std::vector<local_node> commands(const training_options& given, const plan& plan
 int run_topology(training_options& given) {
   auto& signals = signals_of_command();
   settle(given);
-  auto what = prepare(given);
-  if (what.plan.nodes.size() == 1) return train(given, std::move(what), 0, signals);
-  if (!given.resume.empty() && is_complete(given, what.plan)) return 0;
-  const auto plan = std::move(what.plan);
+  auto prepared = prepare(given);
+  if (prepared.plan.nodes.size() == 1) return train(given, std::move(prepared), 0, signals);
+  if (!given.resume.empty() && is_complete(given, prepared.plan)) return 0;
+  const auto plan = std::move(prepared.plan);
   const auto has_runs = std::filesystem::exists("runs");
   if (given.out.empty()) given.out = telemetry::default_folder(given.file);
   if (plan.keeps_copies(1)) {
-    // Before any node is started, because the first one removes what its folder has.
+    // Before any node is started, because the first one removes earlier outputs from its folder.
     if (given.resume.empty())
       telemetry::check_replaceable(
           {.out = given.out / checkpoint::copies_folder, .topology = given.file, .overwrite = given.overwrite});
   }
   const auto writes_parts = given.trace || has_emulated(plan.links);
-  what = {};
+  prepared = {};
   check_this_host(plan);
-  std::vector<std::uint32_t> all(plan.nodes.size());
-  std::iota(all.begin(), all.end(), 0);
-  check_workers(plan, all);
+  std::vector<std::uint32_t> every_node(plan.nodes.size());
+  std::iota(every_node.begin(), every_node.end(), 0);
+  check_workers(plan, every_node);
   auto nodes = plan.nodes;
   choose_ports(nodes);
   const auto existed = std::filesystem::exists(given.out);
   if (given.resume.empty())
-    // Any node may be the first that writes to the folder. It is not locked: the first node locks it.
+    // Any node may be the first that writes to the folder. The lock is released again, because the first node locks it.
     telemetry::run_folder({.out = given.out,
                            .topology = given.file,
                            .inputs = inputs_of(plan),
                            .overwrite = given.overwrite,
                            .clear_later = true});
-  constexpr int keep = 0;  // a secret that is set already
+  constexpr int keep = 0;  // a secret that is already set
   if (uses_secret(plan)) ::setenv(security::secret_variable, security::make_secret().c_str(), keep);
   std::vector<std::string> names;
   for (const auto& node : plan.nodes) names.push_back(node.name);
@@ -98,8 +98,8 @@ int run_topology(training_options& given) {
   const auto status = run_local_nodes(commands(given, plan, chosen_ports(plan, nodes)), signals);
   if (writes_parts) telemetry::gather_parts(given.out, names);
   if (given.resume.empty()) telemetry::disclaim(given.out, existed);
-  if (std::error_code full; !has_runs) std::filesystem::remove("runs", full);  // not if it has anything
-  // Not the first node, which may have been killed.
+  if (std::error_code full; !has_runs) std::filesystem::remove("runs", full);  // fails if it is not empty
+  // Printed here and not by the first node, which may have been killed.
   offer_to_continue(given, plan, given.out, status);
   return status;
 }

@@ -47,7 +47,7 @@ std::string repeating_command(const simulate_options& given, std::uint64_t event
   auto command = program_name() + " simulate " + quoted(given.run.file.string()) + " --seed " +
                  std::to_string(given.how.seed) + " --events " + std::to_string(events);
   if (!given.how.computes) command += " --compute none";
-  for (const auto& each : given.run.overrides) command += " --set " + quoted(each);
+  for (const auto& assignment : given.run.overrides) command += " --set " + quoted(assignment);
   return command;
 }
 

@@ -29,7 +29,7 @@ namespace troupe::apps {
 
 namespace {
 
-/// More would take minutes, and no picture could show them.
+/// More steps would take minutes, and no picture could show them.
 constexpr std::uint64_t most_steps = 100;
 
 struct timeline_options {
@@ -45,7 +45,7 @@ double seconds_of(timeline::time value) {
   return std::chrono::duration<double>(value).count();
 }
 
-/// "steps 1 and 2", "steps 7 to 9".
+/// Returns "steps 1 and 2" or "steps 7 to 9".
 std::string steps_text(const timeline::timeline& shown) {
   const auto first = std::to_string(shown.first_step), last = std::to_string(shown.last_step);
   if (shown.first_step == shown.last_step) return "step " + first;
@@ -54,11 +54,11 @@ std::string steps_text(const timeline::timeline& shown) {
 
 void print_messages(const plan& plan, const timeline::timeline& shown) {
   std::vector<std::array<std::string, 5>> lines{{"time", "from", "to", "what", "bytes"}};
-  for (const auto& one : shown.messages) {
+  for (const auto& message : shown.messages) {
     std::array<char, 32> time{};
-    std::snprintf(time.data(), time.size(), "%.3f ms", 1e3 * seconds_of(one.sent - shown.begin));
-    lines.push_back(
-        {time.data(), shown.rows[one.from].name, shown.rows[one.to].name, cargo_of(plan, one), grouped(one.bytes)});
+    std::snprintf(time.data(), time.size(), "%.3f ms", 1e3 * seconds_of(message.sent - shown.begin));
+    lines.push_back({time.data(), shown.rows[message.from].name, shown.rows[message.to].name, cargo_of(plan, message),
+                     grouped(message.bytes)});
   }
   std::array<std::size_t, 5> widths{};
   for (const auto& line : lines)
@@ -72,8 +72,8 @@ void print_messages(const plan& plan, const timeline::timeline& shown) {
 
 files::json to_json(const plan& plan, const timeline::timeline& shown, const timeline::window& window) {
   using json = files::json;
-  const auto name_of = [](timeline::activity what) {
-    return what == timeline::activity::computes ? "compute" : what == timeline::activity::waits ? "wait" : "fold";
+  const auto name_of = [](timeline::activity kind) {
+    return kind == timeline::activity::computes ? "compute" : kind == timeline::activity::waits ? "wait" : "fold";
   };
   auto rows = json::array(), messages = json::array();
   for (const auto& row : shown.rows) {
@@ -85,18 +85,18 @@ files::json to_json(const plan& plan, const timeline::timeline& shown, const tim
                        {"end", seconds_of(box.end - shown.begin)}});
     rows.push_back({{"name", row.name}, {"spans", spans}});
   }
-  for (const auto& one : shown.messages)
-    messages.push_back({{"time", seconds_of(one.sent - shown.begin)},
-                        {"received", seconds_of(one.received - shown.begin)},
-                        {"step", one.step},
-                        {"exchange", plan.exchanges[one.exchange].name},
-                        {"from", shown.rows[one.from].name},
-                        {"to", shown.rows[one.to].name},
-                        {"what", cargo_of(plan, one)},
-                        {"stage", timeline::name_of(one.at)},
-                        {"first", one.elements.first},
-                        {"elements", one.elements.count},
-                        {"bytes", one.bytes}});
+  for (const auto& message : shown.messages)
+    messages.push_back({{"time", seconds_of(message.sent - shown.begin)},
+                        {"received", seconds_of(message.received - shown.begin)},
+                        {"step", message.step},
+                        {"exchange", plan.exchanges[message.exchange].name},
+                        {"from", shown.rows[message.from].name},
+                        {"to", shown.rows[message.to].name},
+                        {"what", cargo_of(plan, message)},
+                        {"stage", timeline::name_of(message.at)},
+                        {"first", message.elements.first},
+                        {"elements", message.elements.count},
+                        {"bytes", message.bytes}});
   return {{"first_step", shown.first_step},
           {"last_step", shown.last_step},
           {"seconds", seconds_of(shown.end - shown.begin)},
@@ -106,7 +106,7 @@ files::json to_json(const plan& plan, const timeline::timeline& shown, const tim
           {"messages", messages}};
 }
 
-/// Returns the ranks that are given as text. Throws input_error for one that is not the number of a worker.
+/// Returns the ranks that are given as text. Throws input_error for a text that is not the number of a worker.
 std::vector<std::uint32_t> ranks_of(const std::vector<std::string>& texts, std::uint32_t workers) {
   std::vector<std::uint32_t> ranks;
   for (const auto& text : texts) {
@@ -133,7 +133,7 @@ void draw_timeline(const timeline_options& given) {
   auto overrides = given.overrides;
   overrides.insert(overrides.end(), window.overrides.begin(), window.overrides.end());
   topology = topology::load(given.file, overrides);
-  topology.faults.clear();  // they may be later than these steps
+  topology.faults.clear();  // faults may be later than these steps
   const auto plan = make_plan(topology, data_facts(data, topology));
   const auto workers = ranks_of(given.workers, plan.workers);
   auto shown = timeline::make_timeline(plan, data, window);

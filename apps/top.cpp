@@ -31,7 +31,7 @@ struct top_options {
   bool once{false}, json{false};
 };
 
-/// The other screen of a terminal, on which a page is drawn again and again; the first one comes back at the end.
+/// The alternate screen of a terminal, on which a page is drawn repeatedly. The primary screen is restored at the end.
 class screen {
  public:
   explicit screen(signal_watch& signals) : signals_(signals) {
@@ -83,7 +83,7 @@ void look(const top_options& given, const watching::dashboard_address& where, co
     print(run);
 }
 
-/// Draws the run until it ends or `goes_on` returns false, then prints it as it was last. Returns the exit status.
+/// Draws the run until it ends or `goes_on` returns false, then prints its last state. Returns the exit status.
 int watch(const top_options& given, const watching::dashboard_address& where, const watching::keep_on& goes_on,
           signal_watch& signals) {
   std::optional<watching::seen_run> latest;
@@ -119,7 +119,7 @@ int top(const top_options& given) {
     look(given, *where, goes_on);
   else
     status = watch(given, *where, goes_on, signals);
-  // Ctrl-C is how one leaves it; what comes from elsewhere is reported as for other commands.
+  // Ctrl-C is the usual way to leave. Other signals are reported as for other commands.
   return signal == 0 || signal == SIGINT ? status : 128 + signal;
 }
 

@@ -1,4 +1,4 @@
-// One all-reduce after the other between processes of this host, through the ports and the links that a run uses:
+// Runs one all-reduce after another between processes of this host, through the ports and links that a run uses:
 //
 //   all_reduce_processes PROCESSES ELEMENTS ROUNDS ROUTE [CERTIFICATES]
 //
@@ -42,10 +42,10 @@ struct question {
   std::string certificates{};  ///< Folder, or empty.
   std::vector<topology::endpoint> nodes;
   int done[2]{},
-      leave[2]{};  ///< Pipes: nobody leaves before all are done, for others may wait for what he still sends.
+      leave[2]{};  ///< Pipes: no process leaves before all are done, because others may wait for what it still sends.
 };
 
-/// Waits until every process is here.
+/// Waits until every process is done.
 void leave_together(const question& asked, std::uint32_t me) {
   char byte = 0;
   bool good = true;
@@ -191,7 +191,7 @@ int main(int count, char** words) {
     waitpid(child, &status, 0);
     good = good && status == 0;
   }
-  milliseconds.erase(milliseconds.begin(), milliseconds.begin() + asked.rounds / 10);  // warming up
+  milliseconds.erase(milliseconds.begin(), milliseconds.begin() + asked.rounds / 10);  // warm-up rounds
   std::nth_element(milliseconds.begin(), milliseconds.begin() + static_cast<std::ptrdiff_t>(milliseconds.size() / 2),
                    milliseconds.end());
   std::cout << milliseconds[milliseconds.size() / 2] << "\n";

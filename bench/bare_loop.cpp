@@ -1,10 +1,10 @@
-// The baseline of bench/overhead.py: the training loop that one writes with LibTorch alone. Its own modules, its own
-// optimizer, the digits in memory, normalised beforehand; no actor, no message, no flat storage.
+// The baseline of bench/overhead.py: a training loop written with LibTorch alone. It uses the modules and the optimizer
+// of LibTorch, and the digits in memory, normalised beforehand; no actors, no messages, no flat storage.
 //
 //   bare_loop STEPS BATCH main|thread     prints samples per second, and the mean loss, which shows that it learned
 //
 // bare_loop_jemalloc is the same program with the allocator of the troupe command (decision 0010).
-// thread: not on the program's main thread, because memory is allocated differently there.
+// thread: trains on another thread than the main thread, because memory is allocated differently there.
 #include "troupe/data/sets/dataset.hpp"
 
 #include <torch/torch.h>
@@ -45,9 +45,9 @@ void train(std::int64_t steps, std::int64_t batch) {
   torch::manual_seed(1);
 
   const auto digits = troupe::data::find_dataset("digits")->load({});
-  std::vector<std::int64_t> all(static_cast<std::size_t>(digits.train->size()));
-  std::iota(all.begin(), all.end(), 0);
-  const auto set = troupe::data::make_batch(*digits.train, digits.scale, all);
+  std::vector<std::int64_t> samples(static_cast<std::size_t>(digits.train->size()));
+  std::iota(samples.begin(), samples.end(), 0);
+  const auto set = troupe::data::make_batch(*digits.train, digits.scale, samples);
 
   Convnet net;
   torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.05).momentum(0.5));

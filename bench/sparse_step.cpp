@@ -3,11 +3,12 @@
 //
 //   sparse_step THREADS ROWS COLUMNS NONZEROS SKEW VARIANT EPOCHS
 //
-// Straight on the kernel, without a run around it. Columns are drawn as perm[⌊u^SKEW · COLUMNS⌋], u uniform: 1 makes
-// all alike, 3 a few that nearly every row has. VARIANT: plain, atomic or locked. Each epoch is a fresh shuffle in
-// chunks (CHUNK in the environment: of so many samples) that the threads take in turn; it prints samples/s and the mean
-// loss before each step. HUGE_PAGES in the environment puts the rows on huge pages. Threads on cores without a cache in
-// common spend their time on passing the lines of x to and fro: what a second one brings is a property of the machine.
+// Calls the kernel directly, without a run. Columns are drawn as perm[⌊u^SKEW · COLUMNS⌋], u uniform: with SKEW = 1,
+// all columns are equally likely; with SKEW = 3, a few are in nearly every row. VARIANT: plain, atomic or locked. Each
+// epoch is a new shuffle, in chunks that the threads take in turn (CHUNK in the environment: number of samples in a
+// chunk). It prints samples/s and the mean loss before each step. HUGE_PAGES in the environment puts the rows on huge
+// pages. Threads on cores without a common cache spend their time passing the cache lines of x back and forth, so the
+// benefit of a second thread depends on the machine.
 #include "troupe/models/storage/flat.hpp"
 #include "troupe/models/storage/held_lock.hpp"
 #include "troupe/models/storage/sparse_sgd.hpp"
@@ -40,7 +41,7 @@ struct question {
   int epochs{5};
 };
 
-// As data::sparse_rows has them: of each row its columns, then its values.
+// The layout of data::sparse_rows: for each row, its columns, then its values.
 struct drawn_rows {
   explicit drawn_rows(const question& asked)
       : count{asked.nonzeros}, bytes{8 * static_cast<std::size_t>(asked.rows * count)} {
@@ -132,7 +133,7 @@ int main(int count, char** words) {
     std::vector<std::thread> others;
     for (int i = 1; i < asked.threads; ++i) others.emplace_back(work);
     work();
-    for (auto& each : others) each.join();
+    for (auto& thread : others) thread.join();
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
     std::cout << static_cast<double>(asked.rows) / seconds.count() << " samples/s  loss "
               << loss / static_cast<double>(asked.rows) << std::endl;

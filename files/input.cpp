@@ -32,26 +32,26 @@ namespace fs = std::filesystem;
   }
 }
 
-/// Says what stat(2) has found, which is not a regular file.
+/// Returns a description of what stat(2) found, which is not a regular file.
 std::string irregularity_of(const struct stat& found) {
-  const std::string what = S_ISDIR(found.st_mode)    ? "folder"
+  const std::string kind = S_ISDIR(found.st_mode)    ? "folder"
                            : S_ISFIFO(found.st_mode) ? "pipe"
                            : S_ISSOCK(found.st_mode) ? "socket"
                            : S_ISLNK(found.st_mode)  ? "link"
                                                      : "device";
-  return "this is a " + what + ", not a regular file";
+  return "this is a " + kind + ", not a regular file";
 }
 
-/// Throws if what stat(2) has found is not a regular file.
+/// Throws if what stat(2) found is not a regular file.
 void require_regular(const fs::path& path, const struct stat& found) {
   if (S_ISREG(found.st_mode)) return;
   throw irregular(path, irregularity_of(found), S_ISDIR(found.st_mode) ? "name a file in it" : "name a regular file");
 }
 
 struct stat looked_at(const fs::path& path, links how) {
-  struct stat found {};
-  if ((how == links::followed ? ::stat : ::lstat)(path.c_str(), &found) != 0) refuse(path, errno);
-  return found;
+  struct stat status {};
+  if ((how == links::followed ? ::stat : ::lstat)(path.c_str(), &status) != 0) refuse(path, errno);
+  return status;
 }
 
 int opened(const fs::path& path, links how) {
@@ -103,9 +103,9 @@ std::string read_pipe(const fs::path& path, std::uint64_t most) {
   using std::chrono::steady_clock;
   const int pipe = opened(path, links::followed);
   const descriptor_closed closed{pipe};
-  struct stat found {};
-  if (::fstat(pipe, &found) != 0) refuse(path, errno);
-  if (!S_ISFIFO(found.st_mode)) throw irregular(path, "the file has changed while it was opened", "try again");
+  struct stat status {};
+  if (::fstat(pipe, &status) != 0) refuse(path, errno);
+  if (!S_ISFIFO(status.st_mode)) throw irregular(path, "the file has changed while it was opened", "try again");
   const auto deadline = steady_clock::now() + std::chrono::seconds(3);
   bool has_writer = false;
   return gathered(path, 0, most, [&](char* into, std::size_t room) -> std::size_t {
@@ -115,7 +115,7 @@ std::string read_pipe(const fs::path& path, std::uint64_t most) {
       if (count > 0) has_writer = true;
       if (count > 0 || (count == 0 && has_writer)) return static_cast<std::size_t>(count);
       if (count < 0 && errno != EAGAIN && errno != EINTR) refuse(path, errno);
-      if (count < 0 && errno == EAGAIN) has_writer = true;  // it has not written yet
+      if (count < 0 && errno == EAGAIN) has_writer = true;  // the writer has not written yet
       if (!has_writer && steady_clock::now() > deadline)
         throw unreadable(path, "no program writes to this pipe", "name a file, or a pipe to which a program writes");
       pollfd wait{.fd = pipe, .events = POLLIN, .revents = 0};
@@ -127,7 +127,7 @@ std::string read_pipe(const fs::path& path, std::uint64_t most) {
 }  // namespace
 
 input::input(const fs::path& path, links how) : path_(path) {
-  // Before it is opened, because to open a device can have effects.
+  // Checked before the file is opened, because opening a device can have side effects.
   require_regular(path, looked_at(path, how));
   descriptor_ = opened(path, how);
   try {
@@ -152,7 +152,7 @@ std::size_t input::read(void* into, std::size_t most) {
 std::size_t input::read_at(std::uint64_t offset, void* into, std::size_t most) const {
   std::size_t done = 0;
   constexpr auto last = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
-  while (done < most && offset <= last - done) {  // a damaged file may name any place
+  while (done < most && offset <= last - done) {  // a damaged file may contain any offset
     const auto count =
         ::pread(descriptor_, static_cast<char*>(into) + done, most - done, static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) continue;
@@ -170,9 +170,9 @@ std::string read_all(const fs::path& path, std::uint64_t most) {
 }
 
 std::optional<std::string> irregularity(const fs::path& path) {
-  struct stat found {};
-  if (::stat(path.c_str(), &found) != 0 || S_ISREG(found.st_mode)) return std::nullopt;
-  return irregularity_of(found);
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return std::nullopt;
+  return irregularity_of(status);
 }
 
 std::string read_all_of_pipe_or_file(const fs::path& path, std::uint64_t most) {

@@ -32,7 +32,7 @@ class missing : public unreadable {
   using unreadable::unreadable;
 };
 
-/// A path to something else than a regular file.
+/// A path to something other than a regular file.
 class irregular : public unreadable {
  public:
   using unreadable::unreadable;
@@ -43,7 +43,7 @@ enum class links { followed, refused };
 /// A regular file that is open for reading. One thread at a time, except for read_at().
 class input {
  public:
-  /// Throws `missing`, `irregular` or `unreadable`. `how` is about a link in the last part of the path.
+  /// Throws `missing`, `irregular` or `unreadable`. `how` applies to a link in the last part of the path.
   explicit input(const std::filesystem::path& path, links how = links::followed);
   input(const input&) = delete;
   input& operator=(const input&) = delete;
@@ -61,7 +61,7 @@ class input {
   /// Returns the size that the file had when it was opened.
   std::uint64_t bytes() const { return static_cast<std::uint64_t>(about_.st_size); }
 
-  /// Returns what fstat(2) said when the file was opened.
+  /// Returns what fstat(2) reported when the file was opened.
   const struct stat& about() const { return about_; }
 
   const std::filesystem::path& path() const { return path_; }
@@ -74,15 +74,15 @@ class input {
   std::uint64_t offset_{0};
 };
 
-/// Limit for files that are read whole and have no smaller one.
+/// Limit for files that are read whole and have no smaller limit.
 constexpr std::uint64_t bytes_at_most = std::uint64_t{1} << 32;
 
 /// Returns the bytes of a regular file. Throws `missing`, `irregular` or `unreadable`, also if there are more than
 /// `most`.
 std::string read_all(const std::filesystem::path& path, std::uint64_t most = bytes_at_most);
 
-/// Returns a sentence such as "this is a pipe, not a regular file" if the path leads, also by links, to something that
-/// is not a regular file, and must not be replaced by one.
+/// Returns a sentence such as "this is a pipe, not a regular file" if the path leads, possibly through links, to
+/// something that is not a regular file and must not be replaced by one.
 std::optional<std::string> irregularity(const std::filesystem::path& path);
 
 /// Returns the bytes of a regular file or a pipe, such as one that a shell opens for <(command). Throws `missing`,

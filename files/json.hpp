@@ -1,4 +1,5 @@
-// JSON. Its parser and printer are compiled here once: they take seconds in every file that uses them.
+// JSON. Its parser and printer are compiled only once, in json.cpp, because they take seconds in every file that uses
+// them.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,13 +12,13 @@ namespace troupe::files {
 
 using json = nlohmann::ordered_json;
 
-/// Parses a text. The result is_discarded() if that is not JSON.
+/// Parses a text. The result is_discarded() if the text is not JSON.
 json parse_json(std::string_view text);
 
 /// How JSON is written.
 struct json_style {
   int indent{-1};     ///< Spaces for each level; -1: all on one line.
-  bool ascii{false};  ///< Other characters are written as escapes.
+  bool ascii{false};  ///< Whether to write all other characters as escapes.
 };
 
 /// Returns the text of a value. Bytes that are not UTF-8 are replaced.

@@ -327,6 +327,20 @@ TEST_CASE("the index of the documentation links to every page") {
   }
 }
 
+namespace {
+
+// The comments of a source file, one per line, without what is in backticks.
+std::string comments_of(const std::string& text) {
+  static const std::regex comment{R"re(("(?:[^"\\\n]|\\.)*")|(//[^\n]*))re"};
+  static const std::regex quoted{"`[^`\n]*`"};
+  std::string all;
+  for (std::sregex_iterator match{text.begin(), text.end(), comment}, end; match != end; ++match)
+    if ((*match)[2].matched) all += (*match)[2].str() + '\n';
+  return std::regex_replace(all, quoted, "");
+}
+
+}  // namespace
+
 // See the section on voice in CONTRIBUTING.md, which quotes some of these.
 TEST_CASE("texts that people read avoid phrases that make them read twice") {
   static const std::regex habit{
@@ -347,5 +361,20 @@ TEST_CASE("texts that people read avoid phrases that make them read twice") {
     const auto text = read(path);
     for (std::sregex_iterator match{text.begin(), text.end(), literal}, end; match != end; ++match)
       check(path, match->str());
+    check(path, comments_of(text));
+  }
+}
+
+TEST_CASE("comments are sentences about things") {
+  static const std::regex habit{
+      R"re((^|\n)//[/<]* (Of|Those of) |\b[Hh]e\b(?! et al|, Zhang)|\b([Hh]is|him)\b|\b[Ww]ho(ever)?\b|\b(has|have) come\b)re"};
+  auto folders = names_of_storeys();
+  folders.insert(folders.end(),
+                 {"include/troupe", "examples", "bench", "tests/support", "tests/simulation", "tests/unit"});
+  for (const auto& path : list(folders, {".hpp", ".cpp"})) {
+    const auto comments = comments_of(read(path));
+    std::smatch found;
+    INFO(fs::relative(path, root).generic_string());
+    CHECK_MESSAGE(!std::regex_search(comments, found, habit), found.str());
   }
 }

@@ -31,31 +31,32 @@ struct compute_state {
 
 using compute_pointer = compute_actor::stateful_pointer<compute_state>;
 
-/// An answer on its way from the actor to its lane, which stands still until it is there.
+/// Passes an answer from the actor to its lane, which blocks until the answer arrives.
 struct reply {
   outcome answer;
   std::string error;
 };
 
-/// Has the lane's job ask the port by way of its actor, and wait.
+/// Returns a function with which a job on the lane sends a bucket to the port through its actor and waits for the
+/// answer.
 std::function<outcome(part, double)> through(compute_pointer self, const norm_contact& norms) {
   const auto meeting = self->state.where->meeting_point();
-  // The replica that holds this is held by the actor.
+  // A weak pointer, because the actor owns the replica, which owns this function.
   const caf::weak_actor_ptr owner{self->ctrl()};
   return [self, owner, norms, meeting, clock = self->state.where->clock()](const part& own, double computed) {
-    const auto came = std::make_shared<reply>();
-    const auto ask = [self, norms, meeting, own, came] {
+    const auto received = std::make_shared<reply>();
+    const auto ask = [self, norms, meeting, own, received] {
       self->send(norms.port, part_atom_v, own);
-      // The port enforces the deadline and knows which ranks are missing; this timeout only guards against a port that
-      // does not answer.
+      // The port enforces the deadline and reports which ranks are missing; this timeout only guards against a port
+      // that does not answer.
       self->request(norms.port, 2 * norms.timeout, await_atom_v, own.origin, own.which)
           .then(
-              [came, meeting](outcome& answer) {
-                came->answer = std::move(answer);
+              [received, meeting](outcome& answer) {
+                received->answer = std::move(answer);
                 meeting->resume();
               },
-              [came, meeting](const caf::error& why) {
-                came->error = describe(why);
+              [received, meeting](const caf::error& why) {
+                received->error = describe(why);
                 meeting->resume();
               });
     };
@@ -65,23 +66,24 @@ std::function<outcome(part, double)> through(compute_pointer self, const norm_co
     });
     if (!meeting->wait())
       throw std::runtime_error("the run ended while a batch norm was waiting for the other workers");
-    if (!came->error.empty()) throw std::runtime_error("a batch norm is waiting for the other workers: " + came->error);
-    return std::move(came->answer);
+    if (!received->error.empty())
+      throw std::runtime_error("a batch norm is waiting for the other workers: " + received->error);
+    return std::move(received->answer);
   };
 }
 
 using shared_options = std::shared_ptr<const replica_options>;
 
-/// Returns the replica, made at the first use. On the lane only.
+/// Returns the replica, which is made at the first use. Called on the lane only.
 replica& engine_of(const engine_pointer& engine, const shared_options& options) {
   if (!*engine) *engine = std::make_unique<replica>(options);
   return **engine;
 }
 
-/// Describes the work on a request.
+/// Describes the work of a request.
 task task_of(const advance& request, const replica_options& options) {
-  const auto count = [&](verb one) {
-    return static_cast<std::int64_t>(std::count(request.verbs.begin(), request.verbs.end(), one)) * request.times;
+  const auto count = [&](verb operation) {
+    return static_cast<std::int64_t>(std::count(request.verbs.begin(), request.verbs.end(), operation)) * request.times;
   };
   const auto passes_over_x = static_cast<std::int64_t>(request.with.size()) + count(verb::apply);
   return {.what = task::kind::advance,
@@ -127,8 +129,8 @@ compute_actor::behavior_type compute(compute_pointer self, replica_options given
       },
       [self, options](verify_atom, const snapshot& replica) {
         auto work = [replica, options] { return rules::digests_of(replica.values, options->layout); };
-        const task what{.what = task::kind::digest, .elements = options->layout.parameter_end};
-        return on_lane<digest_list>(self, *self->state.where, what, std::move(work));
+        const task description{.what = task::kind::digest, .elements = options->layout.parameter_end};
+        return on_lane<digest_list>(self, *self->state.where, description, std::move(work));
       },
       [self](cancel_atom) { *self->state.cancelled = true; },
       [](done_atom, const completion& done) { (*done.run)(); },

@@ -15,13 +15,13 @@
 
 namespace troupe {
 
-/// advance: local work, and the peer_port to which the gradient leaves in buckets, if it does; errc::failed with the
-/// text of what LibTorch or the data set threw.
+/// advance: does local work. If the gradient is sent in buckets, the second value is the peer_port that receives them.
+/// Answers errc::failed with the message of what LibTorch or the data set threw.
 /// state:   answered with what the following steps depend on besides the messages; see replica::state().
 /// restore: sets that state, before the first `advance`; errc::failed with the reason if it does not fit.
 /// verify:  answered with the digests of parameters in host memory, one for each tensor; see rules::digests_of().
 /// cancel:  an `advance` of several steps answers after the step under way.
-/// done:    from its lane, at the end of a job or in the middle of it.
+/// done:    sent by its lane, at the end of a job or during it.
 using compute_actor =
     caf::typed_actor<caf::replies_to<advance_atom, advance, caf::strong_actor_ptr>::with<advanced>,
                      caf::replies_to<state_atom>::with<state_dict>, caf::reacts_to<restore_atom, state_dict>,

@@ -29,8 +29,8 @@ const replicas_by_rank& at_or_none(const std::map<std::uint64_t, replicas_by_ran
 
 std::vector<snapshot> all_of(const std::map<std::uint64_t, replicas_by_rank>& by_step) {
   std::vector<snapshot> all;
-  for (const auto& [step, some] : by_step)
-    for (const auto& [rank, one] : some) all.push_back(one);
+  for (const auto& [step, by_rank] : by_step)
+    for (const auto& [rank, replica] : by_rank) all.push_back(replica);
   return all;
 }
 
@@ -63,12 +63,12 @@ void arrivals::take(const snapshot& replica) {
 }
 
 std::optional<std::vector<milestone>> arrivals::complete(std::uint64_t step) {
-  const auto found = milestones_.find(step);
-  if (found == milestones_.end() || found->second.size() < reached_.size()) return std::nullopt;
-  std::vector<milestone> all;
-  for (const auto& [rank, one] : found->second) all.push_back(one);
-  milestones_.erase(found);
-  return all;
+  const auto at_step = milestones_.find(step);
+  if (at_step == milestones_.end() || at_step->second.size() < reached_.size()) return std::nullopt;
+  std::vector<milestone> milestones;
+  for (const auto& [rank, reached] : at_step->second) milestones.push_back(reached);
+  milestones_.erase(at_step);
+  return milestones;
 }
 
 std::vector<milestone> arrivals::take_queued() {
@@ -77,8 +77,8 @@ std::vector<milestone> arrivals::take_queued() {
 
 std::vector<milestone> arrivals::take_rest() {
   auto rest = take_queued();
-  for (const auto& [step, some] : std::exchange(milestones_, {}))
-    for (const auto& [rank, one] : some) rest.push_back(one);
+  for (const auto& [step, by_rank] : std::exchange(milestones_, {}))
+    for (const auto& [rank, reached] : by_rank) rest.push_back(reached);
   return rest;
 }
 
@@ -95,11 +95,11 @@ replicas_by_rank arrivals::shown(std::uint64_t step) const {
 }
 
 replicas_by_rank arrivals::shown_at(const std::vector<std::uint64_t>& ends) const {
-  replicas_by_rank all;
-  for (const auto& [step, some] : shown_)
-    for (const auto& [rank, one] : some)
-      if (step == ends.at(static_cast<std::size_t>(rank))) all.emplace(rank, one);
-  return all;
+  replicas_by_rank replicas;
+  for (const auto& [step, by_rank] : shown_)
+    for (const auto& [rank, replica] : by_rank)
+      if (step == ends.at(static_cast<std::size_t>(rank))) replicas.emplace(rank, replica);
+  return replicas;
 }
 
 replicas_by_rank arrivals::before_mixing(std::uint64_t step) const {
@@ -112,7 +112,7 @@ replicas_by_rank arrivals::after_mixing(std::uint64_t step) const {
 
 std::vector<rank_id> arrivals::withdraw(std::uint64_t step) {
   std::vector<rank_id> ranks;
-  for (const auto& [rank, one] : std::exchange(shown_[step], {})) ranks.push_back(rank);
+  for (const auto& [rank, replica] : std::exchange(shown_[step], {})) ranks.push_back(rank);
   return ranks;
 }
 
@@ -122,30 +122,31 @@ void arrivals::forget_before(std::uint64_t step) {
 }
 
 state_dict arrivals::state() const {
-  state_dict made;
-  made.put_counts("reached", reached_);
+  state_dict saved;
+  saved.put_counts("reached", reached_);
   std::vector<milestone> milestones;
-  for (const auto& [step, some] : milestones_)
-    for (const auto& [rank, one] : some) milestones.push_back(one);
-  put_list(made, "milestones", milestones);
-  put_list(made, "queued", queued_);
-  put_list(made, "shown", all_of(shown_));
-  put_list(made, "before_mixing", all_of(before_mixing_));
-  put_list(made, "after_mixing", all_of(after_mixing_));
-  return made;
+  for (const auto& [step, by_rank] : milestones_)
+    for (const auto& [rank, reached] : by_rank) milestones.push_back(reached);
+  put_list(saved, "milestones", milestones);
+  put_list(saved, "queued", queued_);
+  put_list(saved, "shown", all_of(shown_));
+  put_list(saved, "before_mixing", all_of(before_mixing_));
+  put_list(saved, "after_mixing", all_of(after_mixing_));
+  return saved;
 }
 
 void arrivals::restore(const state_dict& from) {
   reached_ = from.counts("reached", reached_.size());
   milestones_.clear();
-  for (const auto& one : list_of<milestone>(from, "milestones")) milestones_[one.step].emplace(one.rank, one);
+  for (const auto& reached : list_of<milestone>(from, "milestones"))
+    milestones_[reached.step].emplace(reached.rank, reached);
   queued_ = list_of<milestone>(from, "queued");
   shown_.clear();
   before_mixing_.clear();
   after_mixing_.clear();
   for (const auto* name : {"shown", "before_mixing", "after_mixing"})
     if (from.has(name))  // older checkpoints lack the last two
-      for (const auto& one : list_of<snapshot>(from, name)) take(one);
+      for (const auto& replica : list_of<snapshot>(from, name)) take(replica);
 }
 
 }  // namespace troupe::rules

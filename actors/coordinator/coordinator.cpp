@@ -89,7 +89,7 @@ void add_report(coordinator_pointer self, std::uint64_t step, const std::vector<
   if (step == my.allowed && step != my.last) my.totals.clock.hold(now);  // until there is a verdict
 }
 
-/// Asks the workers for the replicas that the result of `step` is made of.
+/// Requests the replicas from which the result of `step` is assembled.
 void ask_to_show(coordinator_pointer self, std::uint64_t step) {
   auto& my = self->state;
   if (my.options.replicas == 0 || my.asked == step) return;
@@ -109,15 +109,15 @@ void report_queue(coordinator_pointer self) {
   }
 }
 
-/// Puts the report that was written last back: all workers have stopped where they last reported, and only the result
-/// of that step may still be missing.
+/// Puts back the report that was written last. All workers have stopped where they last reported, so only the result of
+/// that step may still be missing.
 void repeat_latest(coordinator_state& my) {
   my.reports.push_back(std::move(my.latest));
   my.reports.back().epoch_ends = false;
 }
 
-/// Asks the workers of a queue, which have ended, for the replicas of the last result. Those that have already answered
-/// for this step are asked again, because they may have continued since.
+/// Requests the replicas of the last result from the workers of a queue, after all of them have ended. Workers that
+/// have already answered for this step are asked again, because they may have continued since.
 void ask_for_last(coordinator_pointer self) {
   auto& my = self->state;
   if (my.asked != my.last) return ask_to_show(self, my.last);
@@ -125,8 +125,8 @@ void ask_for_last(coordinator_pointer self) {
     self->send(my.workers.at(static_cast<std::size_t>(rank)), control::show{rank, my.last});
 }
 
-/// Adds the last report once all workers have ended, each at a step of its own. It contains the milestones of steps
-/// that only some of them have reported.
+/// Adds the last report once all workers have ended, each at a step of its own. The report contains the milestones of
+/// steps that only some of them have reported.
 void close(coordinator_pointer self) {
   auto& my = self->state;
   const auto rest = my.arrived.take_rest();
@@ -154,9 +154,9 @@ void take_own(coordinator_pointer self, const milestone& reached) {
   my.arrived.take(reached);
   my.totals.count_arrival(reached);
   if (my.ends_apart() && my.ending != early_end::saving && reached.step >= my.last) return close_if_all_ended(self);
-  const auto all = my.arrived.complete(reached.step);
-  if (!all) return;
-  add_report(self, reached.step, *all);
+  const auto milestones = my.arrived.complete(reached.step);
+  if (!milestones) return;
+  add_report(self, reached.step, *milestones);
   process(self);
 }
 
@@ -172,7 +172,7 @@ void take_of_queue(coordinator_pointer self, const milestone& reached) {
   look_for_barrier(self);
 }
 
-/// Lets the workers, which have halted, end where it was decided.
+/// Lets the halted workers end at the steps in coordinator_state::ends.
 void end_run(coordinator_pointer self) {
   auto& my = self->state;
   my.ending = early_end::decided;
@@ -182,8 +182,8 @@ void end_run(coordinator_pointer self) {
   process(self);
 }
 
-/// Chooses the step at which the run ends, after all workers have answered how many steps they have started. If
-/// checkpoints are made, one is made of that step, before anything of the end changes the state of the run.
+/// Chooses the step at which the run ends, after every worker has reported how many steps it has started. If the run
+/// makes checkpoints, makes one of that step first, before ending changes the state of the run.
 void end_early(coordinator_pointer self) {
   auto& my = self->state;
   const auto [least, most] = std::minmax_element(my.ends.begin(), my.ends.end());
@@ -200,9 +200,10 @@ void end_early(coordinator_pointer self) {
 
 void let_continue(coordinator_pointer self) {
   auto& my = self->state;
-  // To the next evaluation, and to the one after that unless the workers wait for verdicts: training continues during
+  // Up to the next evaluation or, unless the workers wait for verdicts, the one after that: training continues during
   // an evaluation, with at most two snapshots waiting for the evaluator.
-  const auto pending = std::any_of(my.reports.begin(), my.reports.end(), [](const auto& one) { return one.evaluated; });
+  const auto pending =
+      std::any_of(my.reports.begin(), my.reports.end(), [](const auto& report) { return report.evaluated; });
   my.allowed = my.options.when.next_evaluation(pending ? my.judged : std::max(my.judged, my.passed));
   if (!my.waits_for_verdicts()) my.allowed = my.options.when.next_evaluation(my.allowed);
   if (my.queue) return hand_out(self);
@@ -260,7 +261,7 @@ void halt(coordinator_pointer self, std::string status) {
 
 namespace {
 
-/// Handles a message of a worker, or of none, when it is due.
+/// Handles a message when it is due. `from` is the worker that sent it, or 0 if no worker did.
 template <class Work>
 void admit(coordinator_pointer self, delivery::kind what, rank_id from, std::uint64_t step, Work work) {
   self->state.deliveries.admit_and_settle({.what = what, .from = static_cast<std::uint32_t>(from), .step = step},
@@ -283,7 +284,8 @@ void take_halted(coordinator_pointer self, const control::halted& answer) {
   });
 }
 
-/// A worker that draws from the queue states in its version after how many of its own steps it shows its parameters.
+/// Returns the delivery of a replica. If its worker draws from the queue, the version of the replica is the number of
+/// steps that the worker has completed.
 delivery delivery_of(const snapshot& replica) {
   return {.what = delivery::kind::replica,
           .from = static_cast<std::uint32_t>(replica.origin.sender),
@@ -359,7 +361,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
       [self](const control::halted& answer) { take_halted(self, answer); },
       [self](halt_atom) {
         auto& my = self->state;
-        // Later, so that a replay knows what came before the interrupt.
+        // Handled after the run is restored, so that a replay repeats what preceded the interrupt.
         if (my.options.restored) return void(++my.interrupts_waiting);
         admit(self, delivery::kind::interrupt, rank_id{}, 0, [self] { halt(self, "interrupted"); });
       },
@@ -367,7 +369,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
         auto& my = self->state;
         if (my.options.restored) return void(++my.time_limits_waiting);
         admit(self, delivery::kind::time_limit, rank_id{}, 0, [self] {
-          if (!self->state.halting()) halt(self, "max_seconds");  // else it ends for another reason already
+          if (!self->state.halting()) halt(self, "max_seconds");  // otherwise it is already ending for another reason
         });
       },
       [](done_atom, const completion& done) { (*done.run)(); },

@@ -1,5 +1,5 @@
 // The coordinator grants steps to the workers, collects their reports, has results evaluated, recorded and saved, and
-// ends the run in an orderly way, also ahead of time. It handles no gradients and no exchanges.
+// ends the run in good order, even when it ends early. It handles no gradients and no exchanges.
 #pragma once
 
 #include "troupe/actors/coordinator/verdicts.hpp"
@@ -39,8 +39,8 @@ using milestone_sink = control::handler_of<control::to_coordinator>;
 /// the corresponding milestone.
 /// result: a worker's parameters after an evaluated step or after the last step; sent by rank 0, or by all workers if
 ///         their parameters differ.
-/// state:  a worker's state, in answer to the request of this number. It follows all results that the worker has sent
-///         before.
+/// state:  a worker's state, in answer to the request with this number. It follows all results that the worker sent
+///         earlier.
 using snapshot_sink = caf::typed_actor<caf::reacts_to<result_atom, snapshot>,
                                        caf::reacts_to<state_atom, rank_id, std::uint64_t, state_dict>>;
 
@@ -72,11 +72,11 @@ struct coordinator_options {
   /// Weights indexed by holder. If not empty, each holder has the complete result and the weighted mean is used;
   /// otherwise each has a share of it.
   std::vector<std::int64_t> holder_weights{};
-  /// All servers of all exchanges, including those that do not hold the result, for their states.
+  /// All servers of all exchanges, including those that do not hold the result. Their states are part of a checkpoint.
   std::vector<named_server> servers{};
   /// The state from which the run continues; null for a new run.
   std::shared_ptr<const run_state> restored{};
-  bool evaluates_replicas{false};  ///< Whether each worker's snapshot is evaluated, too.
+  bool evaluates_replicas{false};  ///< Whether each worker's snapshot is also evaluated.
   /// Whether all workers end at the same step; otherwise, if the run ends early, each ends at the step it has reached.
   bool in_lockstep{true};
   /// Maximum number of batches per assignment if all workers draw from one queue until they have made
@@ -92,7 +92,7 @@ struct coordinator_options {
   rules::stop_options stop{};
   std::optional<std::chrono::milliseconds> max_seconds{};
   std::chrono::milliseconds timeout{60'000};
-  delivery_order deliveries{};   ///< Where the order of what it takes in is recorded to, or repeated from.
+  delivery_order deliveries{};   ///< How the order of its input is recorded or, in a replay, repeated.
   double lr{0};                  ///< Learning rate before the schedule is applied.
   learning_rate lr_over_time{};  ///< Schedule factor applied to the learning rate, for the record.
 };

@@ -1,4 +1,4 @@
-// How the coordinator takes a checkpoint, and how it continues from one.
+// How the coordinator takes a checkpoint and continues from one.
 #include "troupe/actors/coordinator/coordinator_state.hpp"
 #include "troupe/actors/wire/actor_id.hpp"
 #include "troupe/algorithms/messages/message_state.hpp"
@@ -25,7 +25,7 @@ const state_dict& restored_state_of(const coordinator_state& my, const std::stri
   return found->second;
 }
 
-/// Moves the barrier to the next checkpoint, and lets the workers continue.
+/// Moves the barrier to the next checkpoint and lets the workers continue.
 void continue_beyond_barrier(coordinator_pointer self) {
   auto& my = self->state;
   my.waiting.clear();
@@ -33,7 +33,7 @@ void continue_beyond_barrier(coordinator_pointer self) {
   let_continue(self);
 }
 
-/// All workers wait at the barrier. A checkpoint that is due while another one is being written is skipped.
+/// Takes a checkpoint, now that all workers wait at the barrier. Skips it if the previous one is still being written.
 void take_checkpoint_at_barrier(coordinator_pointer self) {
   auto& my = self->state;
   if (my.finished || my.halting()) return;
@@ -43,14 +43,14 @@ void take_checkpoint_at_barrier(coordinator_pointer self) {
 
 void take_state_of_server(coordinator_pointer self, const std::string& name, std::uint64_t number,
                           const state_dict& state) {
-  auto& made = self->state.collection;
-  if (!made.open || number != made.number) return;
-  made.states.actors.emplace(name, state);
-  made.missing -= 1;
+  auto& collection = self->state.collection;
+  if (!collection.open || number != collection.number) return;
+  collection.states.actors.emplace(name, state);
+  collection.missing -= 1;
   write_checkpoint_if_complete(self);
 }
 
-/// Requests the states of all servers. The workers have stopped, so that nothing is on its way to them.
+/// Requests the states of all servers. The workers have stopped, so no message is on its way to a server.
 void ask_servers(coordinator_pointer self) {
   auto& my = self->state;
   my.collection.missing = my.options.servers.size();
@@ -60,8 +60,8 @@ void ask_servers(coordinator_pointer self) {
     self->request(server, my.options.timeout, state_atom_v)
         .then(
             [self, name = name, index, number = my.collection.number](const state_dict& state) {
-              const delivery what{.what = delivery::kind::state, .from = index, .part = of_server, .step = number};
-              self->state.deliveries.admit_and_settle(what, [self, name, number, state](const delivery&) {
+              const delivery arrival{.what = delivery::kind::state, .from = index, .part = of_server, .step = number};
+              self->state.deliveries.admit_and_settle(arrival, [self, name, number, state](const delivery&) {
                 take_state_of_server(self, name, number, state);
               });
             },
@@ -72,8 +72,8 @@ void ask_servers(coordinator_pointer self) {
   }
 }
 
-/// Returns whether all states are here, and all milestones that the workers had reported before. Between nodes these
-/// take another way and may be overtaken by a state.
+/// Returns whether all states have arrived, and all milestones that the workers reported before. Between nodes,
+/// milestones take a different route than states and may arrive after them.
 bool is_complete(const coordinator_state& my) {
   const auto& actors = my.collection.states.actors;
   if (actors.size() < my.workers.size() + my.options.servers.size()) return false;
@@ -83,7 +83,8 @@ bool is_complete(const coordinator_state& my) {
   return my.arrived.all_have_reached(reported);
 }
 
-/// Returns the step that the restored worker which is ahead of all others has completed; with a queue, that of the run.
+/// Returns the largest number of steps that a restored worker has completed; with a queue, the number of steps of the
+/// run that are assigned.
 std::uint64_t furthest_step(const coordinator_state& my) {
   if (my.queue) return my.queue->steps_assigned();
   auto furthest = my.options.restored->step;
@@ -92,7 +93,7 @@ std::uint64_t furthest_step(const coordinator_state& my) {
   return furthest;
 }
 
-/// Returns the first barrier that no worker has passed, and at which not all of them have stopped already.
+/// Returns the first barrier that no worker has passed and at which the workers have not all stopped yet.
 std::uint64_t barrier_after(const coordinator_state& my) {
   const auto& when = my.options.when;
   if (!my.makes_checkpoints()) return std::numeric_limits<std::uint64_t>::max();
@@ -156,30 +157,30 @@ void begin_checkpoint(coordinator_pointer self, std::uint64_t step, std::functio
 }
 
 void take_state(coordinator_pointer self, rank_id worker, std::uint64_t number, const state_dict& state) {
-  auto& made = self->state.collection;
-  if (!made.open || number != made.number) return;
-  made.states.actors.emplace(worker_named(static_cast<std::size_t>(worker)), state);
-  if (--made.missing > 0) return;
+  auto& collection = self->state.collection;
+  if (!collection.open || number != collection.number) return;
+  collection.states.actors.emplace(worker_named(static_cast<std::size_t>(worker)), state);
+  if (--collection.missing > 0) return;
   ask_servers(self);
   write_checkpoint_if_complete(self);
 }
 
 void write_checkpoint_if_complete(coordinator_pointer self) {
   auto& my = self->state;
-  auto& made = my.collection;
-  if (!made.open || my.first == report_work::assembling || my.finished || !is_complete(my)) return;
-  made.states.actors.emplace("coordinator", my.state(self->clock().now()));
-  made.open = false;
+  auto& collection = my.collection;
+  if (!collection.open || my.first == report_work::assembling || my.finished || !is_complete(my)) return;
+  collection.states.actors.emplace("coordinator", my.state(self->clock().now()));
+  collection.open = false;
   my.writing = true;
   // No deadline: a slow disk must not cost the run.
-  self->request(my.recorder, caf::infinite, checkpoint_atom_v, std::exchange(made.states, {}))
+  self->request(my.recorder, caf::infinite, checkpoint_atom_v, std::exchange(collection.states, {}))
       .then(
           [self](std::uint64_t) {
             self->state.deliveries.admit_and_settle({.what = delivery::kind::written},
                                                     [self](const delivery&) { self->state.writing = false; });
           },
           [self](const caf::error& why) { self->quit(make_error(errc::peer_lost, "recorder: " + describe(why))); });
-  std::exchange(made.then, {})();
+  std::exchange(collection.then, {})();
 }
 
 void restore_run(coordinator_pointer self) {
@@ -200,21 +201,21 @@ void take_restored(coordinator_pointer self) {
 }
 
 state_dict coordinator_state::state(rules::run_clock::time_point now) const {
-  state_dict made;
-  made.put_all("arrived", arrived.state());
-  made.put_all("totals", totals.state(now));
-  made.put_all("verdicts", verdicts.state());
-  if (queue) made.put_all("queue", queue->state());
-  put_if_any(made, "asked", asked);
-  made.put_count("judged", judged);
-  made.put_count("evaluate_every", options.when.evaluate_every);
+  state_dict saved;
+  saved.put_all("arrived", arrived.state());
+  saved.put_all("totals", totals.state(now));
+  saved.put_all("verdicts", verdicts.state());
+  if (queue) saved.put_all("queue", queue->state());
+  put_if_any(saved, "asked", asked);
+  saved.put_count("judged", judged);
+  saved.put_count("evaluate_every", options.when.evaluate_every);
   auto pending = reports;
-  for (auto& one : pending) one.line.val_accuracy_workers.clear();  // all replicas are evaluated again
-  put_list(made, "reports", pending);
-  made.put_all("latest", state_of(latest));
-  put_if_any(made, "latest_evaluation", latest.found);
-  put_if_any(made, "best", best);
-  return made;
+  for (auto& report : pending) report.line.val_accuracy_workers.clear();  // all replicas are evaluated again
+  put_list(saved, "reports", pending);
+  saved.put_all("latest", state_of(latest));
+  put_if_any(saved, "latest_evaluation", latest.found);
+  put_if_any(saved, "best", best);
+  return saved;
 }
 
 void coordinator_state::restore(const state_dict& from, rules::run_clock::time_point now) {
@@ -226,9 +227,9 @@ void coordinator_state::restore(const state_dict& from, rules::run_clock::time_p
   judged = from.count("judged");
   const auto pending = list_of<rules::report>(from, "reports");
   reports = {pending.begin(), pending.end()};
-  for (auto& one : reports)
-    if (options.evaluates_replicas && one.result && one.result->values.numel() == options.layout.total)
-      for (const auto& [rank, replica] : arrived.shown(one.line.step)) one.replicas.push_back(replica);
+  for (auto& report : reports)
+    if (options.evaluates_replicas && report.result && report.result->values.numel() == options.layout.total)
+      for (const auto& [rank, replica] : arrived.shown(report.line.step)) report.replicas.push_back(replica);
   troupe::restore(latest, from.all("latest"));
   latest.found = find_if_any<evaluation>(from, "latest_evaluation");
   latest.recorded = latest.found.has_value();

@@ -16,13 +16,13 @@ namespace {
 
 using rules::replicas_by_rank;
 
-/// Returns the replicas that the result of the first report is made of, if all have arrived.
+/// Returns the replicas from which the result of the first report is assembled, if all have arrived.
 std::optional<replicas_by_rank> replicas_of_first(const coordinator_state& my) {
   const auto& first = my.reports.front();
   const auto each_at_its_end = !my.queue && my.ends_apart() && my.is_last(first);
   if (!each_at_its_end && my.arrived.shown_count(first.line.step) < my.options.replicas) return std::nullopt;
-  auto all = each_at_its_end ? my.arrived.shown_at(my.ends) : my.arrived.shown(first.line.step);
-  return all.size() < my.options.replicas ? std::nullopt : std::optional{std::move(all)};
+  auto replicas = each_at_its_end ? my.arrived.shown_at(my.ends) : my.arrived.shown(first.line.step);
+  return replicas.size() < my.options.replicas ? std::nullopt : std::optional{std::move(replicas)};
 }
 
 /// Assembles the result of the first report. `held`: the parameters that servers hold; empty if the workers hold them.
@@ -36,7 +36,7 @@ void assemble(coordinator_pointer self, replicas_by_rank replicas, std::vector<s
   auto before = my.arrived.before_mixing(my.reports.front().line.step);
   if (before.size() != replicas.size()) before.clear();
   auto after = my.arrived.after_mixing(my.reports.front().line.step);
-  if (!after.empty()) after.insert(replicas.begin(), replicas.end());  // of workers that have made no step since
+  if (!after.empty()) after.insert(replicas.begin(), replicas.end());  // from workers that have made no step since
   then_on_lane(
       self, *my.where,
       {.what = task::kind::assemble,
@@ -55,19 +55,19 @@ void assemble(coordinator_pointer self, replicas_by_rank replicas, std::vector<s
         result.distance_after = after.empty() && result.distance ? result.distance : rules::distance_of(mixed, how);
         return result;
       },
-      [self](rules::step_result found) {
-        self->state.deliveries.admit_and_settle({.what = delivery::kind::assembled}, [self, found](const delivery&) {
+      [self](rules::step_result result) {
+        self->state.deliveries.admit_and_settle({.what = delivery::kind::assembled}, [self, result](const delivery&) {
           auto& first = self->state.reports.front();
           self->state.first = report_work::none;
-          first.result = snapshot{{.step = first.line.step}, found.values};
-          self->state.totals.note_distances(found, first.line);
+          first.result = snapshot{{.step = first.line.step}, result.values};
+          self->state.totals.note_distances(result, first.line);
           process(self);
           write_checkpoint_if_complete(self);
         });
       });
 }
 
-/// Continues with what all servers hold.
+/// Continues the assembly with the answers of all servers.
 void take_held(coordinator_pointer self, const replicas_by_rank& replicas, const std::vector<holding>& held) {
   auto& my = self->state;
   std::vector<span> shares;
@@ -86,12 +86,13 @@ void collect(coordinator_pointer self, const replicas_by_rank& replicas) {
   for (std::size_t i = 0; i < held->size(); ++i)
     self->request(my.options.holders[i], my.options.timeout, result_atom_v, my.reports.front().line.step)
         .then(
-            [self, replicas, held, open, i](const holding& one) {
-              const delivery what{.what = delivery::kind::result, .from = static_cast<std::uint32_t>(i)};
-              self->state.deliveries.admit_and_settle(what, [self, replicas, held, open, i, one](const delivery&) {
-                (*held)[i] = one;
-                if (--*open == 0) take_held(self, replicas, *held);
-              });
+            [self, replicas, held, open, i](const holding& answer) {
+              const delivery arrival{.what = delivery::kind::result, .from = static_cast<std::uint32_t>(i)};
+              self->state.deliveries.admit_and_settle(arrival,
+                                                      [self, replicas, held, open, i, answer](const delivery&) {
+                                                        (*held)[i] = answer;
+                                                        if (--*open == 0) take_held(self, replicas, *held);
+                                                      });
             },
             [self](const caf::error& why) { self->quit(make_error(errc::peer_lost, "server: " + describe(why))); });
 }
@@ -99,8 +100,8 @@ void collect(coordinator_pointer self, const replicas_by_rank& replicas) {
 /// Takes an evaluation of the first report; nothing if it was cancelled.
 void take_evaluation(coordinator_pointer self, const std::optional<evaluation>& found) {
   constexpr std::uint32_t complete = 0, cancelled = 1;
-  const delivery what{.what = delivery::kind::evaluated, .part = found ? complete : cancelled};
-  self->state.deliveries.admit_and_settle(what, [self, found](const delivery& recorded) {
+  const delivery arrival{.what = delivery::kind::evaluated, .part = found ? complete : cancelled};
+  self->state.deliveries.admit_and_settle(arrival, [self, found](const delivery& recorded) {
     self->state.first = report_work::none;
     if (recorded.part == complete) self->state.reports.front().take(*found);
     process(self);
@@ -116,7 +117,7 @@ void evaluate(coordinator_pointer self, const snapshot& weights) {
   // No deadline: an evaluation takes as long as the validation set is large. The supervisor notices an evaluator that
   // dies.
   self->request(my.evaluator, caf::infinite, evaluate_atom_v, weights)
-      .then([self](const evaluation& found) { take_evaluation(self, found); },
+      .then([self](const evaluation& result) { take_evaluation(self, result); },
             [self](const caf::error& why) {
               if (!self->state.interrupted())
                 return self->quit(make_error(errc::peer_lost, "evaluator: " + describe(why)));
@@ -129,7 +130,7 @@ bool begin_result(coordinator_pointer self, bool whole) {
   const auto replicas = whole ? replicas_of_first(my) : replicas_by_rank{};
   if (!replicas) return false;
   if (my.options.evaluates_replicas)
-    for (const auto& [rank, one] : *replicas) my.reports.front().replicas.push_back(one);
+    for (const auto& [rank, replica] : *replicas) my.reports.front().replicas.push_back(replica);
   if (my.options.holders.empty())
     assemble(self, *replicas, {});
   else

@@ -27,7 +27,7 @@ namespace troupe {
 /// The states of all actors, as they arrive for one checkpoint.
 struct checkpoint_collection {
   std::uint64_t number{0};  ///< Number of the last request for states; answers to earlier ones are ignored.
-  bool open{false};         ///< Whether a checkpoint is being put together.
+  bool open{false};         ///< Whether a checkpoint is being assembled.
   std::size_t missing{0};   ///< States that have been requested and have not arrived.
   run_state states;
   std::function<void()> then;  ///< Continues the run.
@@ -36,7 +36,7 @@ struct checkpoint_collection {
 /// What is being done with the first report.
 enum class report_work : std::uint8_t { none, assembling, evaluating };
 
-/// How far an early end of the run has come.
+/// How far an early end of the run has progressed.
 enum class early_end : std::uint8_t {
   no,
   halting,  ///< The workers were told to halt.
@@ -51,7 +51,7 @@ struct coordinator_state {
   recorder_actor recorder;
   std::unique_ptr<lane> where;
   std::vector<directed_worker> workers;
-  intake deliveries;  ///< All that the coordinator hears passes through it.
+  intake deliveries;  ///< All asynchronous input of the coordinator passes through it.
 
   std::optional<rules::work_queue> queue;  ///< Queue of batches; empty if each worker has its own.
   std::optional<std::uint64_t> asked;      ///< Last step for which `show` was sent. Used only with a queue.
@@ -76,15 +76,15 @@ struct coordinator_state {
   bool finished{false};  ///< COORDINATOR-2: the recorder is asked to save the result, once, after the last report.
   std::set<rank_id> to_answer_halt;  ///< Workers that were told to halt and have not answered.
   std::uint64_t halt_answers{0};     ///< Answers that were taken in.
-  std::vector<std::uint64_t> ends;   ///< By rank: steps that a halted worker has started, and then, where it ends.
+  std::vector<std::uint64_t> ends;   ///< By rank: steps that a halted worker has started; later, its last step.
 
-  /// The next step at which all workers wait for a checkpoint; no further one is granted before.
+  /// The next step at which all workers wait for a checkpoint; no further step is granted before it.
   std::uint64_t barrier{std::numeric_limits<std::uint64_t>::max()};
-  std::set<rank_id> waiting;         ///< Workers that wait there. Not used with a queue.
+  std::set<rank_id> waiting;         ///< Workers that wait at the barrier. Not used with a queue.
   checkpoint_collection collection;  ///< COORDINATOR-3: one at a time.
   bool writing{false};               ///< The recorder is writing a checkpoint.
   std::size_t restoring{0};          ///< Workers and servers that are not restored yet.
-  /// Signals and ends of the time limit that came while the run was being restored.
+  /// Signals and ends of the time limit that arrived while the run was being restored.
   std::size_t interrupts_waiting{0}, time_limits_waiting{0};
 
   bool interrupted() const { return status == "interrupted"; }
@@ -94,7 +94,7 @@ struct coordinator_state {
   bool waits_for_verdicts() const { return options.stop.any() || options.pauses; }
   bool makes_checkpoints() const { return options.when.checkpoint_every > 0; }
 
-  /// Returns the coordinator's own state, and restores it. A restored evaluation under way starts again.
+  /// Return and restore the coordinator's own state. An evaluation that was under way starts again.
   state_dict state(rules::run_clock::time_point now) const;
   void restore(const state_dict& from, rules::run_clock::time_point now);
 };
@@ -132,19 +132,19 @@ void evaluate(coordinator_pointer self, const snapshot& weights);
 /// Notes that a worker waits for a checkpoint after `step` steps.
 void take_arrival(coordinator_pointer self, rank_id worker, std::uint64_t step);
 
-/// Makes a checkpoint if the workers of a queue have completed everything before one.
+/// Makes a checkpoint if one is due and the workers of a queue have completed all steps before it.
 void look_for_barrier(coordinator_pointer self);
 
-/// Puts a checkpoint of `step` together, then calls `then`. All workers must have stopped.
+/// Assembles a checkpoint of `step`, then calls `then`. All workers must have stopped.
 void begin_checkpoint(coordinator_pointer self, std::uint64_t step, std::function<void()> then);
 
 /// Takes the state of a worker.
 void take_state(coordinator_pointer self, rank_id worker, std::uint64_t number, const state_dict& state);
 
-/// Writes the checkpoint that is being put together, if nothing of it is missing.
+/// Writes the checkpoint that is being assembled if nothing is missing.
 void write_checkpoint_if_complete(coordinator_pointer self);
 
-/// Restores the run from coordinator_options::restored, and continues.
+/// Restores the run from coordinator_options::restored and continues it.
 void restore_run(coordinator_pointer self);
 
 /// Notes that one worker or server is restored.

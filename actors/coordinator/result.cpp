@@ -14,13 +14,13 @@ namespace troupe::rules {
 
 namespace {
 
-/// Mean of elements [first, first + count) of the replicas, with equal weights.
+/// Returns the mean of elements [first, first + count) of the replicas, with equal weights.
 at::Tensor mean_of(const replicas_by_rank& replicas, const range& where, models::buffer_pool pool) {
   std::vector<weighted> summands;
   for (const auto& [rank, replica] : replicas)
     summands.push_back({replica.values.narrow(0, where.first, where.count), 1});
-  // Of equal values the mean is one of them; a sum would be rounded.
-  const auto equal = [&](const auto& one) { return one.values.equal(summands.front().values); };
+  // The mean of equal values is one of them; a mean computed from their sum would be rounded.
+  const auto equal = [&](const auto& summand) { return summand.values.equal(summands.front().values); };
   return std::all_of(summands.begin(), summands.end(), equal) ? summands.front().values : mean_in_order(summands, pool);
 }
 

@@ -1,4 +1,4 @@
-// The result of a step, assembled from what the workers and the servers have of it.
+// The result of a step, assembled from the values of the workers and the servers.
 #pragma once
 
 #include "troupe/algorithms/messages/messages.hpp"
@@ -21,7 +21,7 @@ struct result_options {
   bool replicas_agree{true};  ///< Whether all parameters are equal; otherwise the mean is used.
   /// Whether the float buffers are those of the lowest rank; otherwise their mean is used.
   bool first_buffers{false};
-  /// Weights of the servers if each holds all parameters, and the result is their weighted mean; empty if each holds a
+  /// Weights of the servers if each holds all parameters and the result is their weighted mean; empty if each holds a
   /// share of them.
   std::vector<std::int64_t> holder_weights{};
 };
@@ -40,8 +40,8 @@ double distance_of(const replicas_by_rank& replicas, const result_options& optio
 /// Returns an undefined tensor if `held` is empty.
 at::Tensor held_together(const std::vector<span>& held, const result_options& options);
 
-/// Returns the result of a step: `held` [P] by servers, if defined, and the rest from the replicas. May alias its
-/// arguments.
+/// Returns the result of a step: the parameters `held` [P] by servers, if defined, and the rest from the replicas. May
+/// alias its arguments.
 step_result result_of(const replicas_by_rank& replicas, at::Tensor held, const result_options& options);
 
 }  // namespace troupe::rules

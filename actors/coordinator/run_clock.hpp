@@ -1,5 +1,5 @@
-// The two times of a run: the time since its first step, and the same without the time in which its workers were held
-// back. It has no clock of its own: callers pass the time.
+// Measures two times of a run: the time since its first step, and the training time, which excludes the time in which
+// its workers were held back. Callers pass the current time.
 #pragma once
 
 #include <chrono>

@@ -28,23 +28,23 @@ training_tally tally_of(const state_dict& from, const std::string& name) {
 }  // namespace
 
 report run_totals::report_of(std::uint64_t step, const std::vector<milestone>& all, run_clock::time_point now) {
-  report made;
-  auto& line = made.line;
+  report result;
+  auto& line = result.line;
   double data_wait = 0, computing = 0;
   training_tally trained;
-  for (const auto& one : all) {
-    trained.add(one);
-    data_wait += one.data_wait;
-    computing += one.busy;
-    auto& total = of_workers_[one.rank];
-    total.steps = one.step;
-    total.samples += one.sample_count;
-    total.bytes_sent = one.bytes_sent;
-    total.busy += one.busy;
-    total.cpu += one.cpu;
-    total.loading_cpu += one.loading_cpu;
-    total.data_wait += one.data_wait;
-    total.exchange_wait += one.exchange_wait;
+  for (const auto& reached : all) {
+    trained.add(reached);
+    data_wait += reached.data_wait;
+    computing += reached.busy;
+    auto& total = of_workers_[reached.rank];
+    total.steps = reached.step;
+    total.samples += reached.sample_count;
+    total.bytes_sent = reached.bytes_sent;
+    total.busy += reached.busy;
+    total.cpu += reached.cpu;
+    total.loading_cpu += reached.loading_cpu;
+    total.data_wait += reached.data_wait;
+    total.exchange_wait += reached.exchange_wait;
   }
   line.bytes_sent = bytes_sent();
   line.train_loss_workers = losses_by_worker(all, options_.workers);
@@ -64,35 +64,35 @@ report run_totals::report_of(std::uint64_t step, const std::vector<milestone>& a
   const auto interval = training - std::exchange(interval_start_, training);
   const auto samples = arrived_ - std::exchange(arrived_before_, arrived_);
   if (samples > 0 && interval > 0) line.samples_per_second = static_cast<double>(samples) / interval;
-  made.epoch_ends = options_.when.epoch_ends_at(step);
-  made.evaluated = options_.when.evaluated_at(step);
-  if (made.epoch_ends) {
-    made.epoch_train_loss = std::exchange(of_epoch_, {}).loss();
-    made.epoch_seconds = training - std::exchange(epoch_start_, training);
+  result.epoch_ends = options_.when.epoch_ends_at(step);
+  result.evaluated = options_.when.evaluated_at(step);
+  if (result.epoch_ends) {
+    result.epoch_train_loss = std::exchange(of_epoch_, {}).loss();
+    result.epoch_seconds = training - std::exchange(epoch_start_, training);
   }
   reported_ = step;
-  return made;
+  return result;
 }
 
 void run_totals::count_updates(const std::vector<holding>& held, bool are_replicas, record& line) {
   std::vector<staleness_tally> tallies;
-  line.updates = ~std::uint64_t{0};  // of shares, the updates that all have made
-  std::uint64_t made = 0;            // of replicas, the sum
-  for (const auto& one : held) {
-    if (!one.piece.values.defined()) continue;
-    line.updates = std::min(line.updates, one.version);
-    made += one.version;
-    tallies.push_back(one.staleness);
+  line.updates = ~std::uint64_t{0};  // if servers hold shares: the updates that all servers have made
+  std::uint64_t sum = 0;             // if servers hold replicas: the sum of their updates
+  for (const auto& server : held) {
+    if (!server.piece.values.defined()) continue;
+    line.updates = std::min(line.updates, server.version);
+    sum += server.version;
+    tallies.push_back(server.staleness);
   }
-  if (are_replicas) line.updates = made;
-  auto all = pooled(tallies);
-  if (all.applied > 0) line.staleness_counts = all.counts;
-  if (const auto latest = since(staleness_, all); latest.applied > 0) {
+  if (are_replicas) line.updates = sum;
+  auto total = pooled(tallies);
+  if (total.applied > 0) line.staleness_counts = total.counts;
+  if (const auto latest = since(staleness_, total); latest.applied > 0) {
     line.staleness_mean = mean(latest);
     line.staleness_max = static_cast<double>(latest.most);
   }
-  if (all.refused > 0) line.gradients_refused = static_cast<double>(all.refused);
-  staleness_ = std::move(all);
+  if (total.refused > 0) line.gradients_refused = static_cast<double>(total.refused);
+  staleness_ = std::move(total);
 }
 
 void run_totals::note_distances(const step_result& found, record& line) {
@@ -100,7 +100,7 @@ void run_totals::note_distances(const step_result& found, record& line) {
   line.consensus_distance_before = found.distance_before;
   line.consensus_distance_after = found.distance_after;
   const auto& before = found.distance_before;
-  // NaN once there was one.
+  // It stays NaN after the first NaN.
   if (before && (!distance_max_ || std::isnan(*before) || *before > *distance_max_)) distance_max_ = before;
 }
 
@@ -125,9 +125,9 @@ record run_totals::end_of(const record& latest, const std::string& status, const
 }
 
 std::vector<worker_total> run_totals::workers() const {
-  std::vector<worker_total> all;
-  for (const auto& [rank, total] : of_workers_) all.push_back(total);
-  return all;
+  std::vector<worker_total> totals;
+  for (const auto& [rank, total] : of_workers_) totals.push_back(total);
+  return totals;
 }
 
 std::uint64_t run_totals::bytes_sent() const {
@@ -147,9 +147,9 @@ record run_totals::line_at(std::uint64_t step, run_clock::time_point now) const 
 }
 
 state_dict run_totals::state(run_clock::time_point now) const {
-  state_dict made;
-  made.put_counts("clock", clock.state(now));
-  put_if_any(made, "reported", reported_);
+  state_dict saved;
+  saved.put_counts("clock", clock.state(now));
+  put_if_any(saved, "reported", reported_);
   std::vector<std::uint64_t> counts;
   std::vector<double> seconds, cpu, loading_cpu;
   for (const auto& [rank, total] : of_workers_) {
@@ -159,22 +159,22 @@ state_dict run_totals::state(run_clock::time_point now) const {
     cpu.push_back(total.cpu);
     loading_cpu.push_back(total.loading_cpu);
   }
-  made.put_counts("of_workers", counts);
-  put_numbers(made, "seconds_of_workers", seconds);
-  put_numbers(made, "cpu_of_workers", cpu);
-  put_numbers(made, "loading_cpu_of_workers", loading_cpu);
-  made.put_all("staleness", state_of(staleness_));
-  put_if_any(made, "distance_max", distance_max_);
-  made.put_all("of_run", state_of(of_run_.sums()));
-  made.put_all("of_epoch", state_of(of_epoch_.sums()));
-  made.put_number("interval_start", interval_start_);
-  made.put_number("epoch_start", epoch_start_);
-  made.put_counts("arrived", {static_cast<std::uint64_t>(arrived_), static_cast<std::uint64_t>(arrived_before_)});
-  made.put_number("data_wait", data_wait_);
-  made.put_number("computing", computing_);
-  put_if_any(made, "train_loss", train_loss_);
-  put_if_any(made, "train_accuracy", train_accuracy_);
-  return made;
+  saved.put_counts("of_workers", counts);
+  put_numbers(saved, "seconds_of_workers", seconds);
+  put_numbers(saved, "cpu_of_workers", cpu);
+  put_numbers(saved, "loading_cpu_of_workers", loading_cpu);
+  saved.put_all("staleness", state_of(staleness_));
+  put_if_any(saved, "distance_max", distance_max_);
+  saved.put_all("of_run", state_of(of_run_.sums()));
+  saved.put_all("of_epoch", state_of(of_epoch_.sums()));
+  saved.put_number("interval_start", interval_start_);
+  saved.put_number("epoch_start", epoch_start_);
+  saved.put_counts("arrived", {static_cast<std::uint64_t>(arrived_), static_cast<std::uint64_t>(arrived_before_)});
+  saved.put_number("data_wait", data_wait_);
+  saved.put_number("computing", computing_);
+  put_if_any(saved, "train_loss", train_loss_);
+  put_if_any(saved, "train_accuracy", train_accuracy_);
+  return saved;
 }
 
 void run_totals::restore(const state_dict& from, run_clock::time_point now) {

@@ -1,4 +1,4 @@
-// The numbers of a run from which its lines are computed: sums over training, times, bytes, staleness.
+// The totals from which the metrics lines of a run are computed: sums over training, times, bytes, staleness.
 #pragma once
 
 #include "troupe/actors/coordinator/result.hpp"
@@ -31,15 +31,16 @@ class run_totals {
 
   run_clock clock;
 
-  /// Counts what a worker has trained, which may belong to a later report than the next one: workers that do not wait
-  /// for each other may be epochs apart. Call it once for each milestone, before the report that it belongs to.
+  /// Counts the samples of a milestone. Call it once for each milestone, before the report to which the milestone
+  /// belongs. That may be a later report than the next one, because workers that do not wait for each other may be
+  /// epochs apart.
   void count_arrival(const milestone& one) { arrived_ += one.sample_count; }
 
-  /// Adds the milestones of all workers since the last report, and returns the report of `step`.
+  /// Adds the milestones of all workers since the last report and returns the report of `step`.
   report report_of(std::uint64_t step, const std::vector<milestone>& all, run_clock::time_point now);
 
-  /// Sets the number of updates that the servers have made, and how stale the gradients of those since the last line
-  /// were. `are_replicas`: each server has all parameters; otherwise each has a share of them.
+  /// Sets the number of updates that the servers have made and the staleness of the gradients applied since the last
+  /// line. `are_replicas`: each server has all parameters; otherwise each has a share of them.
   void count_updates(const std::vector<holding>& held, bool are_replicas, record& line);
 
   /// Sets the consensus distances of a line.
@@ -54,7 +55,7 @@ class run_totals {
   /// Returns a line about the run at `now` after `step` steps.
   record line_at(std::uint64_t step, run_clock::time_point now) const;
 
-  /// Return and restore all sums, and the clock: it continues at the time at which state() was called.
+  /// Return and restore all sums and the clock, which continues at the time at which state() was called.
   state_dict state(run_clock::time_point now) const;
   void restore(const state_dict& from, run_clock::time_point now);
 
@@ -72,8 +73,8 @@ class run_totals {
   double interval_start_{0}, epoch_start_{0};
   double data_wait_{0}, computing_{0};  ///< Seconds of all compute actors over the whole run.
   std::optional<double> train_loss_, train_accuracy_;
-  /// Samples of all milestones that have arrived, and of those that had arrived at the last report: the speed of
-  /// training is the speed at which they arrive.
+  /// Samples of all milestones that have arrived, and of those that had arrived at the last report. Samples per
+  /// second are computed from the difference.
   std::int64_t arrived_{0}, arrived_before_{0};
 };
 

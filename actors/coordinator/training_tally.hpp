@@ -26,14 +26,14 @@ class training_tally {
     classified_ += other.classified_;
   }
 
-  /// Returns the sums as one milestone; add() of it to an empty tally restores them.
+  /// Returns the sums as a milestone. Adding it to an empty tally restores them.
   milestone sums() const {
-    milestone all;
-    all.loss_sum = loss_sum_;
-    all.sample_count = samples_;
-    all.correct = correct_;
-    all.classified = classified_;
-    return all;
+    milestone total;
+    total.loss_sum = loss_sum_;
+    total.sample_count = samples_;
+    total.correct = correct_;
+    total.classified = classified_;
+    return total;
   }
 
   std::int64_t samples() const { return samples_; }
@@ -64,7 +64,7 @@ inline std::vector<double> losses_by_worker(const std::vector<milestone>& all, s
   constexpr std::size_t most_listed = 64;
   if (workers == 1 || workers > most_listed) return {};
   std::vector<training_tally> tallies(workers);
-  for (const auto& one : all) tallies.at(static_cast<std::size_t>(one.rank)).add(one);
+  for (const auto& reached : all) tallies.at(static_cast<std::size_t>(reached.rank)).add(reached);
   std::vector<double> losses;
   for (const auto& tally : tallies) losses.push_back(tally.loss().value_or(std::numeric_limits<double>::quiet_NaN()));
   return losses;

@@ -22,13 +22,13 @@ struct stop_options {
 class verdicts {
  public:
   struct verdict {
-    bool best{false};          ///< No evaluation before was as good: by accuracy, or by loss if there is no accuracy.
-    std::string stopped_by{};  ///< Why training ends here, as record::stopped_by; empty if it does not.
+    bool best{false};          ///< Better than all earlier evaluations: by accuracy, or by loss if there is none.
+    std::string stopped_by{};  ///< Why training stops here, as in record::stopped_by; empty if it continues.
   };
 
   explicit verdicts(stop_options options = {}) : options_(options) {}
 
-  /// Judges the next evaluation, in order of steps.
+  /// Judges the next evaluation. Called in order of steps.
   verdict on(const evaluation& found);
 
   /// Return and restore what the next verdicts depend on.

@@ -9,7 +9,7 @@ namespace troupe::rules {
 
 namespace {
 
-constexpr std::size_t most_open = 2;  ///< Assignments of one worker.
+constexpr std::size_t most_open = 2;  ///< Maximum number of open assignments of a worker.
 
 }  // namespace
 
@@ -18,21 +18,23 @@ work_queue::work_queue(std::uint32_t workers, const schedule& when, std::uint32_
 
 std::vector<std::pair<rank_id, assignment>> work_queue::hand_out(std::uint64_t until) {
   const auto end = std::min(until, when_.steps) * handed_.size();
-  std::vector<std::pair<rank_id, assignment>> made;
-  for (std::size_t open = 0; open < most_open; ++open)  // the first for all, then the second
+  std::vector<std::pair<rank_id, assignment>> assignments;
+  for (std::size_t open = 0; open < most_open; ++open)  // a first one for every worker, then a second one
     for (std::uint32_t rank = 0; rank < handed_.size() && next_ < end; ++rank) {
       auto& its = handed_[rank];
       if (its.open.size() > open) continue;
       const auto count = size_of_next(end);
-      made.emplace_back(rank_id{rank}, assignment{.first_step = its.steps, .first_batch = next_, .count = count});
+      assignments.emplace_back(rank_id{rank},
+                               assignment{.first_step = its.steps, .first_batch = next_, .count = count});
       its.steps += count;
       its.open.push_back(its.steps);
       next_ += count;
     }
-  return made;
+  return assignments;
 }
 
-/// Half of an equal share of what is left, over all assignments that may be open.
+/// Returns half of an equal share of the remaining batches among all assignments that may be open, rounded up to whole
+/// blocks, but at most `most_` and not beyond the next milestone or `end`.
 std::uint64_t work_queue::size_of_next(std::uint64_t end) const {
   const auto workers = static_cast<std::uint64_t>(handed_.size());
   const auto to_milestone = when_.next_milestone(next_ / workers) * workers - next_;
@@ -61,17 +63,17 @@ std::uint64_t work_queue::steps_assigned_to(rank_id worker) const {
 }
 
 state_dict work_queue::state() const {
-  state_dict made;
-  made.put_counts("batches", {next_, completed_});
+  state_dict saved;
+  saved.put_counts("batches", {next_, completed_});
   std::vector<std::uint64_t> steps, completed;
   for (std::size_t rank = 0; rank < handed_.size(); ++rank) {
     steps.push_back(handed_[rank].steps);
     completed.push_back(handed_[rank].completed);
-    made.put_counts("open/" + std::to_string(rank), handed_[rank].open);
+    saved.put_counts("open/" + std::to_string(rank), handed_[rank].open);
   }
-  made.put_counts("steps", steps);
-  made.put_counts("completed", completed);
-  return made;
+  saved.put_counts("steps", steps);
+  saved.put_counts("completed", completed);
+  return saved;
 }
 
 void work_queue::restore(const state_dict& from) {

@@ -1,7 +1,7 @@
 // Hands out the batches of one queue to all workers, so that each makes as many steps as its speed allows: guided
 // self-scheduling (Polychronopoulos, Kuck 1987, "Guided Self-Scheduling: A Practical Scheduling Scheme for Parallel
-// Supercomputers", IEEE Transactions on Computers C-36). Assignments become shorter towards the end of what may be
-// started, so that the workers finish at about the same time.
+// Supercomputers", IEEE Transactions on Computers C-36). Assignments become shorter towards the end of the batches
+// that may be started, so that the workers finish at about the same time.
 #pragma once
 
 #include "troupe/algorithms/messages/messages.hpp"
@@ -45,9 +45,9 @@ class work_queue {
   void restore(const state_dict& from);
 
  private:
-  /// What was handed to one worker.
+  /// The assignments of one worker.
   struct account {
-    std::uint64_t steps{0}, completed{0};  ///< Steps assigned, and those of them that are completed.
+    std::uint64_t steps{0}, completed{0};  ///< Numbers of steps assigned and completed.
     std::vector<std::uint64_t> open{};     ///< Last steps of its open assignments.
   };
 
@@ -56,7 +56,7 @@ class work_queue {
   schedule when_;
   std::uint64_t most_, block_;
   std::vector<account> handed_;  ///< By rank.
-  std::uint64_t next_{0};        ///< The first batch that was not handed out.
+  std::uint64_t next_{0};        ///< The first batch that has not been handed out.
   std::uint64_t completed_{0};
 };
 

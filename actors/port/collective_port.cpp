@@ -22,13 +22,13 @@ struct collective_state {
   std::unique_ptr<lane> where;
   std::vector<range> buckets;          ///< In the order of the calls.
   std::uint64_t step{0};               ///< The step that is answered next.
-  std::map<std::int64_t, part> early;  ///< Held back, by first element.
-  std::size_t issued{0};               ///< Buckets of the step whose call has been made.
+  std::map<std::int64_t, part> early;  ///< Parts held back, by first element.
+  std::size_t issued{0};               ///< Number of buckets of the step whose call has been made.
   bool joined{false};
-  std::vector<span> answered;  ///< Likewise, and come back.
+  std::vector<span> answered;  ///< Buckets of the step whose call has completed.
   std::optional<stamp> asked;
   caf::typed_response_promise<outcome> promise;
-  int ticks{0};  ///< Of the deadline, while a call is under way or the worker waits.
+  int ticks{0};  ///< Deadline ticks since the last progress; counted while a call is under way or the worker waits.
   std::uint64_t payload_bytes{0};
 
   /// Aborts a call under way, which would otherwise block the lane's thread forever, because nothing else can end it.
@@ -61,7 +61,7 @@ void fail(collective_pointer self, const caf::error& why) {
   self->quit(why);
 }
 
-/// What a ring of all members sends from each (Patarasuk and Yuan): the route is NCCL's own business.
+/// Returns the number of bytes that each member of a ring sends (Patarasuk and Yuan). NCCL chooses the actual route.
 std::uint64_t bytes_of_a_call(const port_options& options, std::int64_t elements) {
   const auto n = static_cast<std::uint64_t>(options.own.among.world_size);
   return 2 * (n - 1) * static_cast<std::uint64_t>(elements) * sizeof(float) / n;
@@ -85,10 +85,10 @@ void answer_worker(collective_pointer self) {
 void issue(collective_pointer self) {
   auto& my = self->state;
   while (my.issued < my.buckets.size()) {
-    const auto found = my.early.find(my.buckets[my.issued].first);
-    if (found == my.early.end()) return;
-    const auto own = std::move(found->second);
-    my.early.erase(found);
+    const auto next = my.early.find(my.buckets[my.issued].first);
+    if (next == my.early.end()) return;
+    const auto own = std::move(next->second);
+    my.early.erase(next);
     if (my.issued == my.answered.size()) my.ticks = 0;
     my.issued += 1;
     my.payload_bytes += bytes_of_a_call(my.options, own.piece.values.numel());
@@ -104,7 +104,8 @@ void issue(collective_pointer self) {
   }
 }
 
-/// Takes the worker's own part, which is the whole or one bucket, or several of them side by side.
+/// Takes the worker's own part: the whole, one bucket, or several adjacent buckets. Returns why the part cannot be
+/// accepted, or nothing.
 std::optional<std::string> take(collective_state& my, const part& own) {
   const auto from = " (step " + std::to_string(own.origin.step - my.options.own.due.lead + 1) + ")";
   if (own.origin.run != my.options.run) return "received a part that belongs to another run" + from;
@@ -121,18 +122,19 @@ std::optional<std::string> take(collective_state& my, const part& own) {
   for (std::size_t i = 0; i < my.buckets.size(); ++i) {
     const auto& bucket = my.buckets[i];
     if (bucket.first < first || bucket.first + bucket.count > end) continue;
-    part one = own;
-    one.receipt.reset();
-    one.piece.first = bucket.first;
-    one.piece.values = own.piece.values.narrow(0, bucket.first - first, bucket.count);
-    if (i < my.issued || !my.early.emplace(bucket.first, std::move(one)).second) return "received a part twice" + from;
+    part slice = own;
+    slice.receipt.reset();
+    slice.piece.first = bucket.first;
+    slice.piece.values = own.piece.values.narrow(0, bucket.first - first, bucket.count);
+    if (i < my.issued || !my.early.emplace(bucket.first, std::move(slice)).second)
+      return "received a part twice" + from;
     taken += bucket.count;
   }
   if (taken != own.piece.values.numel()) return "received a part that is not a bucket" + from;
   return std::nullopt;
 }
 
-/// Ends the port where it has waited too long (DEVICE-2).
+/// Ends the port if it has waited too long (DEVICE-2).
 void watch(collective_pointer self) {
   auto& my = self->state;
   const bool waiting = (my.joined && my.issued > my.answered.size()) || my.asked;

@@ -13,12 +13,12 @@
 
 namespace troupe::device {
 
-/// Spawns the port. `engine` must not have joined yet; it runs on `where`, a lane of its own. `id` is the
-/// communicator's, the same for all members.
+/// Spawns the port. `engine` must not have joined yet; it runs on `where`, a lane of its own. `id` identifies the
+/// communicator and is the same for all members.
 ///
 /// DEVICE-1: calls are made in the order of the plan's keys, (step, part); a bucket that arrives early is held back.
-/// All members use the same order, because otherwise they would wait for each other forever. Between exchanges the
-/// order of the loop holds: a worker awaits one before it begins the next.
+/// All members use the same order, because otherwise they would wait for each other forever. Successive exchanges
+/// follow the order of the loop: a worker awaits one exchange before it begins the next.
 /// DEVICE-2: nothing waits longer than options.timeout: the actor enforces the deadline, aborts the communicator from
 /// outside and ends with errc::timed_out, or with errc::peer_lost if a member's node is lost.
 port_actor spawn_collective_port(caf::actor_system& system, port_options options, std::shared_ptr<collective> engine,

@@ -17,7 +17,7 @@ awaited awaited_by(const member& algorithm, std::uint64_t step) {
   return {algorithm.open_step().value_or(step), algorithm.waiting_for(step)};
 }
 
-/// Returns which of port_state::wanted an element belongs to.
+/// Returns the index of the range in port_state::wanted that contains an element.
 std::uint32_t wanted_with(const port_state& my, std::int64_t element) {
   for (std::uint32_t which = 0; which < my.wanted.size(); ++which)
     if (element >= my.wanted[which].first && element < my.wanted[which].first + my.wanted[which].count) return which;
@@ -44,10 +44,10 @@ void advance_step(port_pointer self) {
 const peer_port& port_of(const port_state& my, rank_id index) {
   const auto& indices = my.options.peers;
   if (indices.empty()) return my.peers.at(static_cast<std::size_t>(index));
-  const auto found = std::lower_bound(indices.begin(), indices.end(), index);
-  if (found == indices.end() || *found != index)
+  const auto position = std::lower_bound(indices.begin(), indices.end(), index);
+  if (position == indices.end() || *position != index)
     throw std::logic_error("a member sent a part to " + list_of(my.options, {index}) + ", which is not its peer");
-  return my.peers.at(static_cast<std::size_t>(found - indices.begin()));
+  return my.peers.at(static_cast<std::size_t>(position - indices.begin()));
 }
 
 // Requests. ---------------------------------------------------------------------------------------------------------
@@ -94,8 +94,8 @@ caf::result<std::string> hear_of_lost(port_pointer self, const std::vector<rank_
 
 // Deadlines. --------------------------------------------------------------------------------------------------------
 
-/// Ends the port if a round has begun and nothing arrives any more. A server reports this before its workers do, which
-/// know only that they are waiting for it.
+/// Ends the port if a round has begun and nothing has arrived for too long. A server reports this before its workers
+/// do, because they can only report that they wait for the server.
 void watch_round(port_pointer self) {
   auto& my = self->state;
   if (++my.quiet_ticks <= ticks_of_timeout) return;
@@ -108,14 +108,14 @@ void watch_round(port_pointer self) {
       });
 }
 
-/// Ends the port if its worker waits for too long.
+/// Ends the port if its worker has waited for too long.
 void watch_worker(port_pointer self) {
   auto& my = self->state;
   if (my.is_paused()) return;
-  // A server knows better which ranks it is waiting for, and is given the time to report it.
+  // A server can name the ranks that it is waiting for, so it gets the time to report them first.
   const auto patience = ticks_of_timeout + (my.options.own.among.servers > 0 ? 1 : 0);
   bool overdue_at_all = false;
-  for (auto& [which, one] : my.waiting) overdue_at_all |= ++one.ticks > patience;
+  for (auto& [which, request] : my.waiting) overdue_at_all |= ++request.ticks > patience;
   if (!overdue_at_all) return;
   with_member(
       self, {.what = task::kind::state}, [step = my.step](member& algorithm) { return awaited_by(algorithm, step); },
@@ -129,7 +129,7 @@ void watch_worker(port_pointer self) {
 }  // namespace
 
 void fail(port_pointer self, const caf::error& why) {
-  for (auto& [which, one] : std::exchange(self->state.waiting, {})) one.promise.deliver(why);
+  for (auto& [which, request] : std::exchange(self->state.waiting, {})) request.promise.deliver(why);
   self->quit(why);
 }
 
@@ -142,20 +142,20 @@ void answer_worker(port_pointer self) {
   if (my.is_paused()) return;  // what was reported to `pause` must stay true until `reform`
   auto& answers = answers_of(my, my.step);
   for (auto waits = my.waiting.begin(); waits != my.waiting.end();) {
-    auto& [which, one] = *waits;
-    auto& found = answers[which];
-    if (found.elements < my.wanted[which].count) {
+    auto& [which, request] = *waits;
+    auto& partial = answers[which];
+    if (partial.elements < my.wanted[which].count) {
       ++waits;
       continue;
     }
-    outcome answer{.origin = one.who, .what = found.what};
-    for (auto& [first, piece] : found.pieces) answer.pieces.push_back(std::move(piece));
-    answer.version = found.version;
+    outcome answer{.origin = request.who, .what = partial.what};
+    for (auto& [first, piece] : partial.pieces) answer.pieces.push_back(std::move(piece));
+    answer.version = partial.version;
     answer.payload_bytes = my.payload_bytes;
-    answer.sample_count = found.sample_count;
+    answer.sample_count = partial.sample_count;
     if (my.reform) my.reform->last = answer;
-    one.promise.deliver(std::move(answer));
-    found.given = true;
+    request.promise.deliver(std::move(answer));
+    partial.given = true;
     waits = my.waiting.erase(waits);
   }
   if (std::all_of(answers.begin(), answers.end(), [](const auto& answer) { return answer.given; })) advance_step(self);
@@ -271,7 +271,7 @@ port_actor::behavior_type port(port_pointer self, port_options options, member_m
         return caf::unit;
       },
       [self](pause_atom) { return pause(self); },
-      [self](reform_atom, const reformation& now) { return reform(self, now); },
+      [self](reform_atom, const reformation& next) { return reform(self, next); },
       [self](tick_atom) {
         const auto& options = self->state.options;
         self->delayed_send(self, options.timeout / ticks_of_timeout, tick_atom_v);

@@ -1,6 +1,6 @@
 // A worker's end of an exchange: the actor that runs a member. It checks and delivers messages and enforces the
-// deadline, and does not know the algorithm, whose state (buffers, folds, anchors) the member has. A remote port is a
-// local actor with the interface peer_port.
+// deadline. It does not depend on the algorithm, whose state (buffers, folds, anchors) is in the member. A remote port
+// is a local actor with the interface peer_port.
 #pragma once
 
 #include "troupe/actors/replay/deliveries.hpp"
@@ -26,22 +26,22 @@ namespace troupe {
 using peer_port = caf::typed_actor<caf::reacts_to<part_atom, part>>;
 
 /// Messages from a worker and the launcher to a port.
-/// part:   a contribution of the own worker to a step (whole or in buckets), or a part sent by a peer.
+/// part:   a contribution of its own worker to a step (whole or in buckets), or a part sent by a peer.
 /// await:  answered when this step's exchange is complete; with port_options::answers_buckets, when the bucket
 ///         key::part is complete. Errors: errc::timed_out (names the missing ranks), errc::mismatch, errc::stale,
 ///         errc::peer_lost.
 /// wire:   sent once before the first step; contains the ports of the peers, in the order of port_options::peers.
 /// result: for servers only; answered with what the server holds once all workers have completed this many steps.
 /// state:   answered with what the following steps depend on; only while no step is under way.
-/// restore: makes the member again from that state, before the first part; errc::mismatch if it does not fit.
-/// pause:   processes no further part until `reform`, and answers how far the exchange has come. Contributions of the
-///          own worker and parts of the next generation are kept. Only with port_options::can_reform, for exchanges
-///          without servers whose members keep nothing between steps.
-/// reform:  the exchange continues with other members: what the worker has contributed to the step under way is
-///          contributed again, unless the answer to that step comes with the message. Parts of earlier generations are
-///          ignored from then on; errc::mismatch if it does not follow a `pause`.
-/// lost:   the nodes of these ranks are lost. The answer states who is waiting for whom ("exchange: rank 0 is waiting
-///         for rank 2 at step 8") or is empty; if someone is waiting, the port ends with errc::peer_lost.
+/// restore: rebuilds the member from that state, before the first part; errc::mismatch if it does not fit.
+/// pause:   processes no further part until `reform`; answered with how far the exchange has progressed. Contributions
+///          of its own worker and parts of the next generation are kept. Only with port_options::can_reform, for
+///          exchanges without servers whose members keep nothing between steps.
+/// reform:  continues the exchange with other members. The worker's contribution to the step under way is contributed
+///          again unless the message contains the answer to that step. Parts of earlier generations are ignored from
+///          then on; errc::mismatch if it does not follow a `pause`.
+/// lost:   the nodes of these ranks are lost. The answer states which rank is waiting for which ("exchange: rank 0 is
+///         waiting for rank 2 at step 8") or is empty; if it is not empty, the port ends with errc::peer_lost.
 /// tick, done: sent by the port to itself (deadline) and by its lane.
 using port_actor = peer_port::extend<
     caf::replies_to<await_atom, stamp, key>::with<outcome>, caf::reacts_to<wire_atom, std::vector<peer_port>>,
@@ -50,7 +50,7 @@ using port_actor = peer_port::extend<
     caf::reacts_to<restore_atom, state_dict>, caf::replies_to<pause_atom>::with<exchange_standing>,
     caf::reacts_to<reform_atom, reformation>, caf::reacts_to<tick_atom>, caf::reacts_to<done_atom, completion>>;
 
-/// Interface through which a server is asked for what it holds.
+/// Interface through which a server returns what it holds.
 using holder_actor =
     caf::typed_actor<caf::replies_to<result_atom, std::uint64_t>::with<holding>,
                      caf::replies_to<state_atom>::with<state_dict>, caf::reacts_to<restore_atom, state_dict>>;
@@ -74,8 +74,8 @@ struct port_options {
   /// Returns how long after `now` the first byte of a part arrives at a peer; empty without emulated links. Called once
   /// for each part, in the order in which they leave.
   std::function<std::chrono::nanoseconds(rank_id to, const part& piece, std::chrono::nanoseconds now)> departure{};
-  delivery_order deliveries{};  ///< Of a server whose result depends on the order of what it takes in.
-  trace_track track{};          ///< Where what it sends and receives is reported, if the run is traced.
+  delivery_order deliveries{};  ///< Only for a server whose result depends on the order of its input.
+  trace_track track{};          ///< Where sent and received parts are reported if the run is traced.
   member_options own{};         ///< Options of the member.
 };
 

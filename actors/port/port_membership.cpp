@@ -11,7 +11,7 @@ namespace troupe {
 void make_member(port_state& my) {
   auto& own = my.options.own;
   my.algorithm = my.make(own);
-  constexpr auto most = std::uint64_t{1} << 62;  // so that a step can be added
+  constexpr auto most = std::uint64_t{1} << 62;  // so that adding a step cannot overflow
   if (const auto exchanges = my.algorithm->steps_ahead())
     my.most_ahead = *exchanges > most / own.due.every ? most : *exchanges * own.due.every;
   else

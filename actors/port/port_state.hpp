@@ -34,7 +34,7 @@ struct partial_answer {
   std::int64_t elements{0};
   slot what{slot::gradient};
   std::int64_t sample_count{0};
-  std::uint64_t version{0};  ///< The latest of the pieces.
+  std::uint64_t version{0};  ///< Highest version of a piece.
   bool given{false};
 };
 
@@ -58,7 +58,7 @@ struct port_state {
   static inline const char* name = "port";
   port_options options;
   member_maker make;
-  std::shared_ptr<member> algorithm;  ///< Used on the lane only, where there is one.
+  std::shared_ptr<member> algorithm;  ///< Used on the lane only, if there is one.
   std::unique_ptr<lane> where;
   std::vector<peer_port> peers;  ///< In the order of port_options::peers.
   /// The step that is answered next. PORT-1: a port takes parts of this exchange and of the next `steps_ahead()`
@@ -66,14 +66,14 @@ struct port_state {
   std::uint64_t step{0};
   std::optional<std::uint64_t> most_ahead{1};  ///< In steps; nothing if the member checks steps itself.
   int quiet_ticks{0};                          ///< Servers only: deadline ticks since the last part arrived.
-  std::vector<range> wanted;  ///< What a worker awaits by itself of each step: the whole, or the buckets.
+  std::vector<range> wanted;  ///< Ranges that a worker awaits separately in each step: the whole, or the buckets.
   std::map<std::uint64_t, std::vector<partial_answer>> answers;  ///< By step and by `wanted`.
   std::map<std::uint32_t, waiting_worker> waiting;               ///< At `step`, by `wanted`.
   std::uint64_t payload_bytes{0};
-  intake deliveries;        ///< Of a server; see port_options::deliveries.
-  std::uint64_t handed{0};  ///< Number of deliveries that the member has been handed.
-  std::map<std::pair<std::uint32_t, bool>, std::uint64_t> arrows;  ///< In a trace: parts to (true) or from an id.
-  std::optional<reforming> reform;                                 ///< With port_options::can_reform, else empty.
+  intake deliveries;                                               ///< Servers only; see port_options::deliveries.
+  std::uint64_t handed{0};                                         ///< Number of deliveries handed to the member.
+  std::map<std::pair<std::uint32_t, bool>, std::uint64_t> arrows;  ///< In a trace: parts to (true) or from each id.
+  std::optional<reforming> reform;                                 ///< Empty unless port_options::can_reform.
 
   bool is_paused() const { return reform && reform->paused; }
 };
@@ -83,10 +83,10 @@ constexpr std::size_t most_early = 4096;
 
 using port_pointer = port_actor::stateful_pointer<port_state>;
 
-/// Ends the port, and answers its worker with the error.
+/// Ends the port and answers its worker with the error.
 void fail(port_pointer self, const caf::error& why);
 
-/// Runs `work(member)` where members run, then `next(result)` here. An exception ends the port.
+/// Runs `work(member)` where members run, then `next(result)` in the port's context. An exception ends the port.
 template <class Work, class Next>
 void with_member(port_pointer self, task what, Work work, Next next) {
   auto guarded = [algorithm = self->state.algorithm,
@@ -111,10 +111,10 @@ void with_member(port_pointer self, task what, Work work, Next next) {
 
 // In port.cpp.
 
-/// Takes a part, from the own worker or from a peer. Every part enters here.
+/// Takes a part from its own worker or from a peer. Every part enters here.
 void take(port_pointer self, const part& piece);
 
-/// Hands a part to the member, and carries out what the member does with it.
+/// Hands a part to the member and carries out what the member does with it.
 void hand_to_member(port_pointer self, const part& piece);
 
 /// Sends parts to the peers and stores answers for the worker.
@@ -128,13 +128,13 @@ std::vector<partial_answer>& answers_of(port_state& my, std::uint64_t step);
 
 // In port_checks.cpp.
 
-/// Returns whether a part was contributed by the own worker.
+/// Returns whether a part was contributed by the port's own worker.
 bool is_own(const port_state& my, const part& piece);
 
 /// Returns why a part cannot be accepted, or nothing.
 std::optional<caf::error> refusal(const port_state& my, const part& piece);
 
-// In port_deliveries.cpp: the same for servers whose result depends on the order of what they take in.
+// In port_deliveries.cpp, for servers whose result depends on the order of their input.
 
 /// Returns the part as the member sees it: with the sender's index and without the receipt.
 part as_member_sees(const port_state& my, const part& piece);
@@ -148,9 +148,9 @@ caf::result<holding> deliver_result(port_pointer self, std::uint64_t step);
 /// Answers a request for the state when it is due.
 caf::result<state_dict> deliver_state(port_pointer self);
 
-// In port_trace.cpp: the same in a run that is traced.
+// In port_trace.cpp, for a run that is traced.
 
-/// Takes a part, and reports it.
+/// Takes a part and reports it to the trace.
 void take_traced(port_pointer self, const part& piece);
 
 /// Reports a part that is being sent to the member or server with this index.
@@ -158,13 +158,13 @@ void report_sent(port_pointer self, rank_id to, const part& piece);
 
 // In port_membership.cpp.
 
-/// Makes the member, whose first step is that of member_options::first_step.
+/// Makes the member, which begins at member_options::first_step.
 void make_member(port_state& my);
 
 /// Returns the state of the port, given that of its member.
 state_dict state_of(const port_state& my, const state_dict& of_member);
 
-/// Makes the member again from a state. Throws state_error if it does not fit.
+/// Rebuilds the member from a state. Throws state_error if it does not fit.
 void restore(port_state& my, const state_dict& state);
 
 /// See port_actor.

@@ -1,4 +1,4 @@
-// Texts of ports about waiting: ids for indices, deadlines, and who is waiting for whom.
+// Messages about waiting ports: ids for indices, deadlines, and which rank is waiting for which.
 #pragma once
 
 #include "troupe/actors/port/port.hpp"
@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-/// Number of ticks per deadline. The first tick may come at any moment after the wait began, so one tick more is
+/// Number of ticks per deadline. The first tick may arrive at any moment after the wait began, so one tick more is
 /// allowed.
 constexpr int ticks_of_timeout = 4;
 

@@ -15,7 +15,7 @@ trace_time now(port_pointer self) {
 }
 
 /// Returns the number of the arrow of the next part between this port and that of `other`. Parts from one port to
-/// another arrive in the order in which they were sent, so that both ends count alike.
+/// another arrive in the order in which they were sent, so both ends count them in the same way.
 std::uint64_t next_arrow(port_state& my, std::uint32_t other, bool sends) {
   constexpr std::uint64_t of_place = 58, of_sender = 38, of_receiver = 18, ids = 1 << 20, counted = 1 << 18;
   const auto own = static_cast<std::uint32_t>(id_of(my.options, my.options.own.among.rank));
@@ -25,7 +25,7 @@ std::uint64_t next_arrow(port_state& my, std::uint32_t other, bool sends) {
          number % counted;
 }
 
-/// Returns what a part carries, and the elements of the flat storage that it covers.
+/// Returns what a part carries and the elements of the flat storage that it covers.
 std::array<trace_detail, 3> details_of(const part& piece) {
   return {
       {{"stage", static_cast<std::int64_t>(piece.at)}, {"first", piece.piece.first}, {"elements", elements_of(piece)}}};

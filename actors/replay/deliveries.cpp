@@ -73,14 +73,14 @@ void intake::release() {
     return script.due() && held.first.is(*script.due()) && (!how_.is_ready || how_.is_ready());
   };
   for (auto next = held_.begin(); (next = std::find_if(held_.begin(), held_.end(), is_due)) != held_.end();) {
-    auto [what, then] = std::move(*next);
+    auto [arrival, then] = std::move(*next);
     held_.erase(next);
     if (!script.is_open()) {
-      what = *script.due();
+      arrival = *script.due();
       script.advance();
     }
     try {
-      then(what);
+      then(arrival);
     } catch (...) {
       releasing_ = false;
       throw;

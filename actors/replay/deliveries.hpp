@@ -23,7 +23,7 @@ struct delivery {
     part = 1,     ///< Server: a part of a worker's contribution to `step`.
     result,       ///< Server: a request for its result after `step` steps. Coordinator: the answer of a server.
     state,        ///< Server: a request for its state. Coordinator: the state of a worker or server.
-    acquisition,  ///< Shared memory: a worker, or the server that keeps it, locks it `step` times in a row.
+    acquisition,  ///< Shared memory: a worker, or the server that keeps the memory, locks it `step` times in a row.
     milestone,    ///< A worker has completed `step` steps.
     replica,      ///< A worker's parameters for `step`, after `at` completed steps.
     barrier,      ///< A worker waits for a checkpoint after `step` steps.
@@ -37,15 +37,15 @@ struct delivery {
   };
   static constexpr auto last_kind = kind::written;
   kind what{kind::part};
-  std::uint32_t from{0};  ///< Rank of the worker or index of the server that sent it; 0 if that is clear.
+  std::uint32_t from{0};  ///< Rank of the worker or index of the server that sent it; 0 if that is unambiguous.
   std::uint32_t part{0};
   std::uint64_t step{0};
-  std::uint64_t at{0};     ///< Of a server: its version afterwards. Of the coordinator: see the kinds.
+  std::uint64_t at{0};     ///< Servers: the version afterwards. Coordinator: see the kinds.
   std::uint32_t taken{0};  ///< Digest of the values taken in, if there are any.
   std::uint32_t given{0};  ///< Digest of the values sent in return, if there are any.
 
-  /// Whether the other one is the same message, whatever its values. An evaluation that was cancelled when the run was
-  /// recorded may be complete in the replay, which ignores it then.
+  /// Returns whether `other` is the same message, regardless of its values. An evaluation that was cancelled when the
+  /// run was recorded may be complete in the replay, which then ignores it.
   bool is(const delivery& other) const {
     return what == other.what && from == other.from && step == other.step &&
            (part == other.part || what == kind::evaluated) && (at == other.at || what != kind::replica);
@@ -59,15 +59,15 @@ std::string describe(const delivery& one);
 /// Returns a digest of the values: CRC-32C of all of them, or of at most 1,024 that are spread evenly.
 std::uint32_t digest_of_values(const at::Tensor& values, bool all, std::uint32_t so_far = 0);
 
-/// A replay does something else than the recorded run.
+/// Thrown when a replay differs from the recorded run.
 struct replay_difference : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Takes what is recorded of one actor. Called by one thread at a time.
+/// Records the deliveries of one actor. Called by one thread at a time.
 using delivery_log = std::function<void(const delivery&)>;
 
-/// The recorded deliveries of one actor, as a replay goes through them.
+/// The recorded deliveries of one actor, and the position of a replay in them.
 class delivery_script {
  public:
   explicit delivery_script(std::vector<delivery> recorded) : recorded_(std::move(recorded)) {}
@@ -76,7 +76,7 @@ class delivery_script {
   const delivery* due() const { return next_ < recorded_.size() ? &recorded_[next_] : nullptr; }
   void advance() { ++next_; }
 
-  /// From now on, deliveries are taken as they come.
+  /// Ends the recorded order: from now on, deliveries are taken as they arrive.
   void open() { open_ = true; }
   bool is_open() const { return open_; }
 
@@ -88,14 +88,14 @@ class delivery_script {
   bool open_{false};
 };
 
-/// What an actor's deliveries are recorded to, or repeated from. Neither in an ordinary run.
+/// Where an actor's deliveries are recorded to or repeated from; both are empty in an ordinary run.
 struct delivery_order {
   delivery_log log{};
   std::shared_ptr<delivery_script> script{};
-  std::function<bool()> is_ready{};  ///< In a replay: whether the actor may take anything in now, if that depends.
+  std::function<bool()> is_ready{};  ///< Replay only: whether the actor may take in a delivery now; empty if always.
 };
 
-/// What an actor takes deliveries through.
+/// Takes in the deliveries of an actor.
 class intake {
  public:
   /// Continues with a delivery; `recorded` is the same delivery in the recording if there is a replay.
@@ -107,7 +107,7 @@ class intake {
   bool is_used() const { return how_.log || how_.script; }
   bool replays() const { return how_.script && !how_.script->is_open(); }
 
-  /// Calls `then` when this delivery is due: at once, but for a replay.
+  /// Calls `then` when this delivery is due: immediately, except in a replay.
   void admit(const delivery& what, continuation then);
 
   /// Continues with the deliveries that are due now.
@@ -116,12 +116,12 @@ class intake {
   /// Records a delivery, or compares it with the recorded one. Throws replay_difference.
   void settle(const delivery& what, const delivery& recorded) const;
 
-  /// Does both for a delivery without values.
+  /// Calls `then` when a delivery without values is due, after recording it if the run is recorded.
   void admit_and_settle(const delivery& what, continuation then);
 
  private:
   delivery_order how_;
-  std::deque<std::pair<delivery, continuation>> held_;  ///< In a replay: those that are not due yet.
+  std::deque<std::pair<delivery, continuation>> held_;  ///< Replay only: deliveries that are not due yet.
   bool releasing_{false};
 };
 

@@ -48,7 +48,8 @@ void lock_order::release() {
 void lock_order::wake() {
   const auto* due = script_->due();
   if (!script_->is_open() && due && due->from == keeper_of_memory) wake_keeper_();
-  const auto next = std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& one) { return is_due(one.first); });
+  const auto next =
+      std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& waiter) { return is_due(waiter.first); });
   if (next == waiting_.end()) return;
   auto* where = next->second;
   waiting_.erase(next);

@@ -60,22 +60,23 @@ evaluator_actor::behavior_type evaluator(evaluator_actor::stateful_pointer<evalu
           const auto& layout = options.layout;
           const auto own = layout.total > layout.parameter_end ? weights.values.clone() : weights.values;
           models::bind_weights(**network, layout, own);
-          auto found =
+          auto result =
               rules::evaluate(**network, *options.samples, options.scale, options.loss, options.how, cancelled.get());
-          if (found) found->step = weights.origin.step;
-          return found;
+          if (result) result->step = weights.origin.step;
+          return result;
         };
-        const task what{.what = task::kind::evaluate, .samples = options.samples->size()};
-        then_on_lane(self, *self->state.where, what, std::move(work), [self, asked](std::optional<evaluation> found) {
-          std::erase(self->state.open, asked);
-          if (!found) return asked->cancel();
-          if (!std::exchange(asked->answered, true)) asked->promise.deliver(*found);
-        });
+        const task description{.what = task::kind::evaluate, .samples = options.samples->size()};
+        then_on_lane(self, *self->state.where, description, std::move(work),
+                     [self, asked](std::optional<evaluation> result) {
+                       std::erase(self->state.open, asked);
+                       if (!result) return asked->cancel();
+                       if (!std::exchange(asked->answered, true)) asked->promise.deliver(*result);
+                     });
         return asked->promise;
       },
       [self](cancel_atom) {
         *self->state.cancelled = true;
-        // At once: the model's own code, which the lane runs, may never return.
+        // Answers immediately, because the model's own code, which runs on the lane, may never return.
         for (const auto& asked : std::exchange(self->state.open, {})) asked->cancel();
       },
       [](done_atom, const completion& done) { (*done.run)(); },

@@ -23,13 +23,13 @@ struct recorder_state {
   recorder_options options;  ///< The journal is used on the lane only.
   std::unique_ptr<lane> where;
   std::vector<std::uint64_t> completed;           ///< Steps, by rank.
-  std::map<std::uint64_t, std::uint32_t> counts;  ///< Number of workers that have completed so many steps.
+  std::map<std::uint64_t, std::uint32_t> counts;  ///< Number of workers, by completed steps.
   std::uint64_t sum{0};                           ///< Steps of all workers.
-  std::optional<snapshot> best;                   ///< To be kept; one that a better one overtakes is never written.
-  bool keeping{false};                            ///< The journal is writing the one before it.
-  bool reporting{false};  ///< The journal has not yet taken the last progress; it gets no further one meanwhile.
-  /// The checkpoints that are not written, or not copied, yet, by serial number. Two may be of the same step: one that
-  /// was due, and the one of the end.
+  std::optional<snapshot> best;                   ///< The result to write next; a better one may replace it before.
+  bool keeping{false};                            ///< The journal is writing an earlier best result.
+  bool reporting{false};  ///< The journal is handling a progress report; no further one is sent meanwhile.
+  /// Checkpoints that have not been written or copied yet, by serial number. Two may belong to the same step: one that
+  /// was due, and the one at the end of the run.
   std::map<std::uint64_t, open_checkpoint> open;
   std::uint64_t begun{0};        ///< Number of checkpoints so far.
   bool copy_overdue{false};      ///< A copy was not confirmed in time.
@@ -40,7 +40,7 @@ constexpr task to_write{.what = task::kind::write};
 
 using recorder_pointer = recorder_actor::stateful_pointer<recorder_state>;
 
-/// Writes the best result, unless one is being written: so at most two are held, however slow the disk is.
+/// Writes the best result unless one is being written, so that at most two are held, however slow the disk is.
 void keep(recorder_pointer self) {
   auto& my = self->state;
   if (my.keeping || !my.best) return;
@@ -56,42 +56,44 @@ void keep(recorder_pointer self) {
       });
 }
 
-/// Answers that a checkpoint is written, with its copy if there is one, and ends the run if that was waiting.
+/// Answers the request for a checkpoint. Finishes the run if it was waiting for the last open checkpoint.
 void complete_checkpoint(recorder_pointer self, std::uint64_t serial) {
   auto& my = self->state;
-  const auto found = my.open.find(serial);
-  if (found == my.open.end()) return;
-  found->second.answer.deliver(std::uint64_t{found->second.step});
-  my.open.erase(found);
+  const auto checkpoint = my.open.find(serial);
+  if (checkpoint == my.open.end()) return;
+  checkpoint->second.answer.deliver(std::uint64_t{checkpoint->second.step});
+  my.open.erase(checkpoint);
   if (my.open.empty() && my.finish) std::exchange(my.finish, {})();
 }
 
-/// The copy of the checkpoint of `step` is confirmed.
+/// Notes that the copy of the checkpoint of `step` is confirmed.
 void take_copied(recorder_pointer self, std::uint64_t step) {
   auto& my = self->state;
   my.copy_overdue = false;
   const auto first =
-      std::find_if(my.open.begin(), my.open.end(), [step](const auto& each) { return each.second.step == step; });
+      std::find_if(my.open.begin(), my.open.end(), [step](const auto& entry) { return entry.second.step == step; });
   if (first != my.open.end()) complete_checkpoint(self, first->first);
 }
 
-/// Stops waiting for a copy, if it is not confirmed: the disk of its node may hang.
+/// Stops waiting for a copy that is not confirmed in time, because the disk of its node may hang.
 void check_copy(recorder_pointer self, std::uint64_t serial) {
   auto& my = self->state;
-  const auto found = my.open.find(serial);
-  if (found == my.open.end()) return;
+  const auto checkpoint = my.open.find(serial);
+  if (checkpoint == my.open.end()) return;
   my.copy_overdue = true;
   then_on_lane(
       self, *my.where, to_write,
-      [journal = my.options.journal, step = found->second.step] { return journal->report_overdue_copy(step), true; },
+      [journal = my.options.journal, step = checkpoint->second.step] {
+        return journal->report_overdue_copy(step), true;
+      },
       [](bool) {});
   complete_checkpoint(self, serial);
 }
 
-/// Notes that a worker has completed so many steps.
+/// Notes that a worker has completed `step` steps.
 void note_progress(recorder_state& my, rank_id rank, std::uint64_t step) {
   auto& before = my.completed.at(static_cast<std::size_t>(rank));
-  if (const auto found = my.counts.find(before); --found->second == 0) my.counts.erase(found);
+  if (const auto count = my.counts.find(before); --count->second == 0) my.counts.erase(count);
   my.counts[step] += 1;
   my.sum += step - before;
   before = step;
@@ -101,7 +103,7 @@ std::uint64_t progress_of(const recorder_state& my) {
   return my.options.draws_from_queue ? my.sum / my.completed.size() : my.counts.begin()->first;
 }
 
-/// Writes a checkpoint, and sends it to the node that keeps a copy.
+/// Writes a checkpoint and sends it to the node that keeps a copy.
 caf::result<std::uint64_t> write_checkpoint(recorder_pointer self, const run_state& state) {
   auto& my = self->state;
   auto best = std::exchange(my.best, std::nullopt);
@@ -163,16 +165,16 @@ recorder_actor::behavior_type recorder(recorder_pointer self, recorder_options o
         self->state.best = best;
         keep(self);
       },
-      [self](const control::progress& made) {
+      [self](const control::progress& reached) {
         auto& my = self->state;
-        note_progress(my, made.rank, made.steps);
+        note_progress(my, reached.rank, reached.steps);
         if (my.reporting) return;
         my.reporting = true;
         then_on_lane(
             self, *my.where, to_write,
             [journal = my.options.journal, steps = progress_of(my),
-             each = my.completed.size() <= progress_by_worker_max ? my.completed : std::vector<std::uint64_t>{}] {
-              if (!each.empty()) journal->progress_by_worker(each);
+             by_worker = my.completed.size() <= progress_by_worker_max ? my.completed : std::vector<std::uint64_t>{}] {
+              if (!by_worker.empty()) journal->progress_by_worker(by_worker);
               return journal->progress(steps), true;
             },
             [self](bool) { self->state.reporting = false; });

@@ -21,8 +21,8 @@ using progress_sink = control::handler_of<control::to_recorder>;
 /// record:   writes one line of the metrics.
 /// keep:     writes the best result so far.
 /// checkpoint: writes a checkpoint; answered when that is done, or has failed with a warning. If another node keeps a
-///           copy, the answer waits until the message with a step confirms the copy, or for copy_timeout.
-/// tick:     from itself: the copy of the checkpoint with this serial number is overdue, unless it is confirmed.
+///           copy, the answer waits, for at most copy_timeout, for the message with a step, which confirms the copy.
+/// tick:     sent to itself: the copy of the checkpoint with this serial number is overdue unless it is confirmed.
 /// save:     writes the result and the last line, after all checkpoints and copies; answered with the step of that line
 ///           when both are on disk.
 using recorder_actor =
@@ -34,7 +34,7 @@ using recorder_actor =
 
 struct recorder_options {
   std::uint32_t workers{1};
-  bool draws_from_queue{false};  ///< It then shows the mean progress of the workers instead of that of the slowest.
+  bool draws_from_queue{false};  ///< Whether progress is the mean of the workers instead of the slowest one.
   std::shared_ptr<troupe::journal> journal;
   /// Sends the files of the checkpoint of `step` to the node that keeps a copy, if there is one. Called on the
   /// recorder's lane.

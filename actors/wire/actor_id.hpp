@@ -1,4 +1,4 @@
-// Identifies an actor of a run: by an id for the program, by a name for people.
+// Identifies an actor of a run: by an id for the program and by a name for people.
 #pragma once
 
 #include <compare>
@@ -21,7 +21,7 @@ enum class role : std::uint8_t {
   link,       ///< Stands for actors of another node.
 };
 
-/// Interfaces and links of a node have the same id: nothing tells them apart.
+/// All interfaces of a node have the same id, and so do its links: ids do not distinguish them.
 struct actor_id {
   role what{role::worker};
   std::uint32_t place{0};  ///< Index of the exchange; 0 unless it is a port or a server.
@@ -29,20 +29,19 @@ struct actor_id {
   auto operator<=>(const actor_id&) const = default;
 };
 
-/// An actor under the name used in errors, traces and threads: "worker 2", "compute 2", "exchange 2",
+/// The id of an actor, and its name in errors, traces and threads: "worker 2", "compute 2", "exchange 2",
 /// "exchange server 0", "evaluator" …
 struct actor_label {
   actor_id id{};
   std::string name{};
 };
 
-/// Return the labels of the actors of a worker, and of those of which there is one.
+/// Return the labels of the actors of a worker, and of roles with only one actor.
 actor_label label_of_worker(std::uint32_t rank);
 actor_label label_of_compute(std::uint32_t rank);
 actor_label label_of(role what);
 
-/// Return the labels of an exchange's actors: of the port of a worker, and of a server by its index within the
-/// exchange.
+/// Return the labels of an exchange's actors: the port of a worker, and a server by its index within the exchange.
 actor_label label_of_port(const std::string& exchange, std::uint32_t place, std::uint32_t rank);
 actor_label label_of_server(const std::string& exchange, std::uint32_t place, std::uint32_t index);
 

@@ -1,5 +1,5 @@
-// What coordinator, workers and recorder tell each other about a run, apart from tensors. Each message is a value that
-// names the worker that it is for or from: it means the same on every node, and is passed on as it is.
+// Messages between the coordinator, the workers and the recorder, apart from tensors. Each message is a value that
+// names the worker that sends or receives it, so it has the same meaning on every node and is forwarded unchanged.
 #pragma once
 
 #include "troupe/actors/wire/fields.hpp"
@@ -32,8 +32,8 @@ struct proceed {
   std::uint64_t steps{0};
 };
 
-/// Further steps may be started, and which batches they draw; in place of `proceed` if all workers draw from one queue.
-/// The worker owes a milestone after the last of them.
+/// Further steps may be started, with these batches. Replaces `proceed` if all workers draw from one queue. The worker
+/// must send a milestone after the last of these steps.
 struct assign {
   static constexpr const char* name = "assign";
   rank_id rank{};
@@ -46,21 +46,21 @@ struct halt {
   rank_id rank{};
 };
 
-/// The run ends after this many completed steps, and the worker owes a milestone there.
+/// The run ends after this many completed steps, and the worker must send a milestone there.
 struct finish {
   static constexpr const char* name = "finish";
   rank_id rank{};
   std::uint64_t steps{0};
 };
 
-/// The worker is to send its parameters as those of this step, as soon as no step is under way.
+/// The worker must send its parameters as those of this step, as soon as no step is under way.
 struct show {
   static constexpr const char* name = "show";
   rank_id rank{};
   std::uint64_t step{0};
 };
 
-/// The worker is to send its state, including that of its compute actor and ports, once all granted steps are
+/// The worker must send its state, including that of its compute actor and ports, once all granted steps are
 /// completed; the number identifies the request.
 struct send_state {
   static constexpr const char* name = "send_state";
@@ -68,7 +68,7 @@ struct send_state {
   std::uint64_t number{0};
 };
 
-// From a worker to the coordinator; so is `milestone`, about a step that had to be reported. -------------------------
+// From a worker to the coordinator, besides `milestone`, which reports a step. -------------------------------------
 
 /// The worker has completed a step of schedule::checkpoint_at() and waits there.
 struct at_checkpoint {
@@ -100,14 +100,14 @@ struct halted {
 
 // From a worker to the recorder. -----------------------------------------------------------------------------------
 
-/// The worker has completed so many steps.
+/// The worker has completed this many steps.
 struct progress {
   static constexpr const char* name = "progress";
   rank_id rank{};
   std::uint64_t steps{0};
 };
 
-// Who handles what. ------------------------------------------------------------------------------------------------
+// Which actor handles which message. -------------------------------------------------------------------------------
 
 template <class... Messages>
 struct list {};

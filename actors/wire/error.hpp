@@ -13,7 +13,7 @@ namespace troupe {
 /// Returns an error that carries `text`, a message for people.
 caf::error make_error(errc code, std::string text = {});
 
-/// Returns an exception as an error with its text: errc::peer_lost if a process died that held a lock, otherwise
+/// Returns an exception as an error with its text: errc::peer_lost if a process died while it held a lock, otherwise
 /// errc::failed.
 caf::error error_of(const std::exception_ptr& raised);
 

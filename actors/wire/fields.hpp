@@ -7,7 +7,7 @@ namespace troupe {
 
 namespace detail {
 
-/// Initialises a field of any type; only to count fields.
+/// Initialises a field of any type. Used only to count fields.
 struct any_value {
   template <class T>
   operator T() const;
@@ -23,7 +23,7 @@ constexpr std::size_t count_fields() {
 
 }  // namespace detail
 
-/// Calls `f` with the fields of an aggregate, in the order of their declaration. Returns what it returns.
+/// Calls `f` with the fields of an aggregate, in the order of their declaration. Returns the result of `f`.
 template <class T, class Function>
 decltype(auto) with_fields(T& x, Function f) {
   constexpr auto count = detail::count_fields<T>();

@@ -61,14 +61,14 @@ class rendezvous {
   virtual void resume() = 0;
 };
 
-/// When what a job sends before its end leaves. Outlives the lane.
+/// Decides when the messages that a job sends before its end leave. Outlives the lane.
 class job_clock {
  public:
   virtual ~job_clock() = default;
 
-  /// Called by the job under way when it has computed `gradients` of those in its task: runs `send` now, on this
-  /// thread. In virtual time, jobs are done all at once, and `send` runs when a job of this duration would have got so
-  /// far.
+  /// Called by the job under way when it has computed `gradients` of the gradients in its task: runs `send` now, on
+  /// this thread. In virtual time, a job computes everything at once, and `send` runs at the time at which a job of
+  /// this duration would have reached that point.
   virtual void when_computed(double gradients, std::function<void()> send) {
     (void)gradients;
     send();
@@ -80,8 +80,8 @@ class lane {
   /// Work to do; the function it returns is run by the owner. Must not throw: on_lane() and then_on_lane() ensure this.
   using job = std::function<std::function<void()>()>;
 
-  /// Lets the current job finish and drops jobs not begun. Does not wait. A job waiting at the meeting point learns
-  /// that it will not be resumed.
+  /// Lets the current job finish and drops jobs not begun. Does not wait. For a job waiting at the meeting point,
+  /// wait() returns false.
   virtual ~lane() = default;
 
   /// Queues `work`, described by `what`. Its completion reaches `owner` as (done_atom, completion); a queued job keeps
@@ -137,7 +137,7 @@ void then_on_lane(Self* self, lane& where, task what, Work work, Next next) {
              });
 }
 
-/// Lets exceptions of `self`'s handlers end it with error_of() them. Call it first in every actor.
+/// Makes an exception in a handler end `self` with error_of() the exception. Call it first in every actor.
 template <class Self>
 void report_exceptions(Self* self) {
   self->set_exception_handler([](std::exception_ptr& raised) -> caf::error { return error_of(raised); });

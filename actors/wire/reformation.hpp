@@ -12,7 +12,7 @@
 
 namespace troupe {
 
-/// How far a member has come when an exchange is paused to be re-formed.
+/// How far a member has progressed when an exchange is paused to be re-formed.
 struct exchange_standing {
   std::uint64_t step{0};          ///< The step that its port answers next.
   std::optional<outcome> last{};  ///< The answer to the step before, if there was one.

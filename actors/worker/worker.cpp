@@ -54,15 +54,15 @@ void verify(worker_pointer self) {
           [self](const caf::error& why) { lose_compute(self, why); });
 }
 
-/// Sends the parameters, once for each requested step; before them, those before the last exchange of parameters since
-/// they were last sent and, if they have changed since that exchange, those that it left.
+/// Sends the parameters, once for each requested step. If parameters were exchanged since they were last sent, first
+/// sends the parameters before the last exchange and, if they have changed since that exchange, those right after it.
 void show(worker_pointer self) {
   auto& my = self->state;
   my.shown = my.completed;
-  const auto send_of_mixing = [&](std::optional<snapshot> one) {
-    if (!one) return;
-    one->origin.step = my.completed;
-    self->send(my.contacts.results, result_atom_v, std::move(*one));
+  const auto send_of_mixing = [&](std::optional<snapshot> replica) {
+    if (!replica) return;
+    replica->origin.step = my.completed;
+    self->send(my.contacts.results, result_atom_v, std::move(*replica));
   };
   const auto has_stepped_since = my.contributed && my.now.origin.step != my.contributed->origin.step;
   if (has_stepped_since) send_of_mixing(my.after_mixing());
@@ -92,7 +92,8 @@ void report(worker_pointer self) {
     self->send(my.contacts.coordinator, reached);
   }
   if (must_show(my)) show(self);
-  if (my.options.draws_from_queue || my.arrived == my.completed) return;  // a queue is seen to be empty without this
+  // Not needed with a queue, whose completed assignments the coordinator counts (work_queue::is_idle_at()).
+  if (my.options.draws_from_queue || my.arrived == my.completed) return;
   if (!my.options.when.checkpoint_at(my.completed)) return;
   my.arrived = my.completed;
   self->send(my.contacts.coordinator, control::at_checkpoint{my.options.rank, my.completed});
@@ -128,8 +129,8 @@ advance request_of(worker_state& my, const rules::local_work& work) {
   return request;
 }
 
-/// Adds what compute reports to the tallies of the next milestone. It has worked for `seconds`, which include the time
-/// of an emulated slow worker, and are virtual in a simulation, where compute measures nothing.
+/// Adds what compute reports to the tallies of the next milestone. `seconds` is the time for which compute has worked.
+/// It includes the delay of an emulated slow worker, and is virtual in a simulation, where compute measures nothing.
 void count(worker_state& my, const advanced& done, double seconds) {
   my.tally.loss_sum = done.loss_sum;  // it continues the sum in the request
   my.tally.data_wait += done.data_wait;
@@ -139,7 +140,7 @@ void count(worker_state& my, const advanced& done, double seconds) {
   my.tally.sample_count += done.sample_count;
   my.tally.correct += done.correct;
   my.tally.classified += done.classified;
-  my.payload_bytes.back() = std::max(my.payload_bytes.back(), done.payload_bytes);  // 0 from a restored one
+  my.payload_bytes.back() = std::max(my.payload_bytes.back(), done.payload_bytes);  // it may be 0 after a restore
 }
 
 /// Answers a request to halt, if it can be answered now.
@@ -152,7 +153,7 @@ void answer_halt(worker_pointer self) {
   self->send(my.contacts.coordinator, control::halted{my.options.rank, my.begun});
 }
 
-/// Continues after compute has done `work`, of which a cancel may have left out some steps.
+/// Continues after compute has done `work`, except for the steps that a cancel may have left out.
 void take_computed(worker_pointer self, const rules::local_work& work, advanced& done,
                    caf::actor_clock::time_point asked) {
   auto& my = self->state;
@@ -191,14 +192,14 @@ void compute(worker_pointer self, const rules::local_work& work) {
             [self](const caf::error& why) { lose_compute(self, why); });
 }
 
-/// Has compute apply the answers of exchanges, so that x and g are complete, and copy both to the host.
+/// Makes compute apply the answers of exchanges, which completes x and g, and copy both to the host.
 void settle(worker_pointer self) {
   compute(self, {.word_after = self->state.word});
 }
 
 // Exchanges. -------------------------------------------------------------------------------------------------------
 
-/// Returns whether the tensor that the exchange takes is on the host, if it has to be.
+/// Returns whether the exchange can access its input, which must be on the host unless the exchange is on the device.
 bool is_accessible(const worker_state& my, const exchange_word& exchange) {
   if (exchange.on_device || my.departed) return true;
   return exchange.sends == slot::gradient ? my.g_on_host : my.x_on_host;
@@ -233,14 +234,14 @@ void begin_exchange(worker_pointer self, std::size_t word) {
     }
   }
   own.which = {exchange.place, 0};
-  const auto who = own.origin;
+  const auto origin = own.origin;
   TROUPE_ASSERT(!my.exchanging, "WORKER-5: one exchange at a time");
   my.exchanging = open_exchange{.word = word, .answer = {}};
   if (!std::exchange(my.departed, false)) self->send(port, part_atom_v, std::move(own));
-  // The port enforces its own deadline and knows which ranks are missing; this one only guards against a port that does
-  // not answer.
+  // The port enforces its own deadline and reports which ranks are missing; this one only guards against a port that
+  // does not answer.
   expect(self, my.exchange_due, 2 * my.options.timeout);
-  self->request(port, caf::infinite, await_atom_v, who, key{exchange.place, 0})
+  self->request(port, caf::infinite, await_atom_v, origin, key{exchange.place, 0})
       .then(
           [self](outcome& answer) {
             auto& my = self->state;
@@ -257,7 +258,7 @@ bool has_one_exchange(const worker_state& my) {
   return std::count_if(my.options.loop.begin(), my.options.loop.end(), is_exchange) == 1;
 }
 
-/// Stores the answer for compute, which alone knows how it changes x or g.
+/// Stores the answer for compute, because only compute can apply it to x or g.
 void take_answer(worker_state& my, const exchange_word& exchange, outcome answer) {
   my.payload_bytes[exchange.place] = answer.payload_bytes;
   if (exchange.sends == slot::gradient && answer.what != slot::gradient) {  // the exchange has made the step
@@ -284,7 +285,7 @@ void advance_word(worker_pointer self) {
   if (my.word == 0) complete_step(self);
 }
 
-/// Leaves out a step.
+/// Skips a step.
 void skip_step(worker_pointer self) {
   auto& my = self->state;
   my.now.origin.step += 1;

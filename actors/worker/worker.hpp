@@ -1,5 +1,6 @@
-// The worker owns the current snapshot and executes the loop. It computes nothing and knows no algorithm, except that
-// an answer may let it leave out steps: an exchange that refused its gradient says at which step it continues.
+// The worker owns the current snapshot and executes the loop. It computes nothing and does not depend on the algorithm,
+// except that an answer may let it skip steps: an exchange that refused its gradient states at which step the worker
+// continues.
 #pragma once
 
 #include "troupe/actors/compute/compute.hpp"
@@ -33,13 +34,13 @@ struct worker_options {
   /// Maximum number of steps per request to compute: few enough to stop soon, many enough that the thread wake-up per
   /// request is negligible.
   std::uint32_t steps_at_once{16};
-  /// Whether to keep what was given to the last exchange of parameters, and to show it with each result.
+  /// Whether to keep the contribution to the last exchange of parameters and send it with each result.
   bool shows_contributions{false};
   bool draws_from_queue{false};  ///< Whether the coordinator assigns the batches of a queue; see directed_worker.
-  /// Whether its compute actor waits for other workers in mid-step. Those keep that deadline.
+  /// Whether its compute actor waits for other workers within a step. If so, it may take twice `timeout` per step.
   bool synchronised_norms{false};
-  std::shared_ptr<worker_gate> gate{};                     ///< Only in a replay; null in any other run.
-  trace_track track{};                                     ///< Where its waiting is reported, if the run is traced.
+  std::shared_ptr<worker_gate> gate{};                     ///< Replay only; null in any other run.
+  trace_track track{};                                     ///< Where its waits are reported if the run is traced.
   std::function<void(std::uint64_t completed)> on_step{};  ///< Called when it has completed more steps; may be empty.
 };
 

@@ -1,4 +1,4 @@
-// How a worker gives its state, and continues from one.
+// How a worker sends its state, and how it continues from one.
 #include "troupe/actors/worker/worker_state.hpp"
 #include "troupe/algorithms/support/assert.hpp"
 
@@ -12,7 +12,7 @@ namespace troupe {
 
 namespace {
 
-/// Calls `ask(actor, name)` for compute and each port; the name is that of its entries in the worker's state.
+/// Calls `ask(actor, name)` for compute and each port. `name` is the key of the actor's state in the worker's state.
 template <class Ask>
 void for_each_part(worker_pointer self, Ask ask) {
   auto& my = self->state;
@@ -31,15 +31,15 @@ void send_state(worker_pointer self) {
   auto& my = self->state;
   TROUPE_ASSERT(!my.in_step && !my.exchanging && my.answers.empty(), "a state is given between two steps");
   const auto number = *std::exchange(my.wanted, std::nullopt);
-  const auto made = std::make_shared<collected>(collected{my.state()});
+  const auto gathered = std::make_shared<collected>(collected{my.state()});
   for_each_part(self, [&](const auto& actor, const std::string& name) {
-    made->open += 1;
+    gathered->open += 1;
     self->request(actor, my.options.timeout, state_atom_v)
         .then(
-            [self, made, name, number](const state_dict& one) {
-              made->all.put_all(name, one);
-              if (--made->open > 0) return;
-              self->send(self->state.contacts.states, state_atom_v, self->state.options.rank, number, made->all);
+            [self, gathered, name, number](const state_dict& state) {
+              gathered->all.put_all(name, state);
+              if (--gathered->open > 0) return;
+              self->send(self->state.contacts.states, state_atom_v, self->state.options.rank, number, gathered->all);
             },
             [self, name](const caf::error& why) { lose(self, name, why); });
   });

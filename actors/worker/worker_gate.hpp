@@ -1,5 +1,5 @@
-// Decides when a worker in a replay begins steps and answers the coordinator: where the recorded worker did. Other
-// workers have no gate.
+// Decides when a worker in a replay begins steps and answers the coordinator: after as many steps as the recorded
+// worker. Other workers have no gate.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ class worker_gate {
   /// Returns whether requests must wait for the step at which the recorded worker answered them.
   virtual bool holds_requests() const = 0;
 
-  /// Returns how many of the `granted` steps may be begun before the next request is answered, by a worker that has
-  /// completed this many.
+  /// Returns how many of the `granted` steps a worker that has completed `completed` steps may begin before it answers
+  /// the next request.
   virtual std::uint64_t may_begin(std::uint64_t granted, std::uint64_t completed) const = 0;
 
-  /// Returns whether the worker may begin another step. Asked between steps.
+  /// Returns whether the worker may begin another step. Called between steps.
   virtual bool may_go_on(std::uint64_t completed) = 0;
 
   /// Keeps a request for the parameters of this step.

@@ -8,32 +8,32 @@ namespace troupe {
 
 std::optional<snapshot> worker_progress::after_mixing() const {
   if (!contributed || !mixed) return std::nullopt;
-  auto made = *contributed;
-  made.taken = snapshot_time::after_mixing;
-  made.values = contributed->values.clone();
+  auto result = *contributed;
+  result.taken = snapshot_time::after_mixing;
+  result.values = contributed->values.clone();
   for (const auto& piece : mixed->pieces) {
-    auto own = made.values.narrow(0, piece.first, piece.values.numel());
+    auto own = result.values.narrow(0, piece.first, piece.values.numel());
     mixed->what == slot::change ? own.add_(piece.values) : own.copy_(piece.values);
   }
-  return made;
+  return result;
 }
 
 state_dict worker_progress::state() const {
-  state_dict made;
-  made.put_all("x", state_of(now));
-  put_if_any(made, "g", gradient);
-  made.put_count("completed", completed);
-  made.put_all("tally", state_of(tally));
-  made.put_counts("payload_bytes", payload_bytes);
-  put_if_any(made, "reported", reported);
-  put_if_any(made, "shown", shown);
-  put_if_any(made, "contributed", contributed);
-  put_if_any(made, "mixed", after_mixing());
+  state_dict saved;
+  saved.put_all("x", state_of(now));
+  put_if_any(saved, "g", gradient);
+  saved.put_count("completed", completed);
+  saved.put_all("tally", state_of(tally));
+  saved.put_counts("payload_bytes", payload_bytes);
+  put_if_any(saved, "reported", reported);
+  put_if_any(saved, "shown", shown);
+  put_if_any(saved, "contributed", contributed);
+  put_if_any(saved, "mixed", after_mixing());
   std::vector<std::uint64_t> assigned;
-  for (const auto& one : reports.assigned)
-    assigned.insert(assigned.end(), {one.first_step, one.first_batch, one.count});
-  made.put_counts("assigned", assigned);
-  return made;
+  for (const auto& batches : reports.assigned)
+    assigned.insert(assigned.end(), {batches.first_step, batches.first_batch, batches.count});
+  saved.put_counts("assigned", assigned);
+  return saved;
 }
 
 void worker_progress::restore(const state_dict& from, run_id run) {
@@ -43,8 +43,8 @@ void worker_progress::restore(const state_dict& from, run_id run) {
   gradient = find_if_any<part>(from, "g");
   contributed = find_if_any<snapshot>(from, "contributed");
   mixed.reset();
-  if (const auto found = find_if_any<snapshot>(from, "mixed"))
-    mixed = outcome{.what = slot::parameters, .pieces = {{0, found->values}}};
+  if (const auto after = find_if_any<snapshot>(from, "mixed"))
+    mixed = outcome{.what = slot::parameters, .pieces = {{0, after->values}}};
   now.origin.run = run;
   if (gradient) gradient->origin.run = run;
   if (contributed) contributed->origin.run = run;

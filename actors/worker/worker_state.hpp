@@ -23,7 +23,7 @@ struct open_exchange {
   std::optional<outcome> answer;
 };
 
-/// What the worker has asked of compute and not been answered yet.
+/// The request to compute that has not been answered yet.
 enum class compute_request : std::uint8_t {
   none,
   digests,     ///< Digests of its parameters.
@@ -31,14 +31,14 @@ enum class compute_request : std::uint8_t {
   many_steps,  ///< Several steps, of which a cancel may leave out the last ones.
 };
 
-/// What has become of the request to halt.
+/// State of the request to halt.
 enum class halt_request : std::uint8_t {
   none,
-  owed,     ///< It is to be answered.
+  owed,     ///< It has not been answered yet.
   settled,  ///< It was answered, or the coordinator has decided at which step the worker ends.
 };
 
-/// WORKER-1: x is frozen; every step writes a new one. The other invariants are below, with what they are about.
+/// WORKER-1: x is frozen; every step writes a new one. The other invariants are below, at their members.
 struct worker_state : worker_progress {
   static inline const char* name = "worker";
   worker_options options;
@@ -49,7 +49,7 @@ struct worker_state : worker_progress {
   bool in_step{false};           ///< A step has been started and is not completed.
   std::uint64_t begun{0};    ///< WORKER-2: steps that will be completed even if none is started; at least `completed`.
   std::uint64_t granted{0};  ///< WORKER-3: no step beyond this many is started.
-  /// Steps before this one are left out: their updates were made without this worker, which was late.
+  /// Steps before this one are skipped: their updates were made without this worker, which was late.
   std::uint64_t continues_at{0};
   compute_request asked{compute_request::none};  ///< WORKER-4: at most one request to compute at a time.
   std::optional<open_exchange> exchanging;       ///< WORKER-5: at most one exchange at a time.
@@ -57,15 +57,15 @@ struct worker_state : worker_progress {
   bool departed{false};                   ///< The contribution to the next exchange has already left, bucket by bucket.
   halt_request halt{halt_request::none};
   std::uint64_t verified{0};             ///< The last step whose parameters were compared with other workers'.
-  std::optional<std::uint64_t> arrived;  ///< Step of the last checkpoint at which it has reported to wait.
-  std::optional<std::uint64_t> wanted;   ///< Number of the request for its state that is to be answered.
-  std::vector<std::uint64_t> to_show;    ///< Steps for which the coordinator has asked for a snapshot.
+  std::optional<std::uint64_t> arrived;  ///< Step of the last checkpoint for which it has reported that it waits.
+  std::optional<std::uint64_t> wanted;   ///< Number of the open request for its state.
+  std::vector<std::uint64_t> to_show;    ///< Steps for which the coordinator has requested a snapshot.
   caf::actor_clock::time_point last_progress;
   std::optional<caf::actor_clock::time_point>
-      waits_since;  ///< When its wait for an exchange began; empty if it waits for none.
+      waits_since;  ///< When the current wait for an exchange began; empty if the worker is not waiting.
   std::optional<caf::actor_clock::time_point>
-      stands_since;  ///< When its wait for more steps began; only in a traced run.
-  std::optional<caf::actor_clock::time_point> compute_due, exchange_due;  ///< Deadlines of the answers that it awaits.
+      stands_since;  ///< When the current wait for more steps began; only in a traced run.
+  std::optional<caf::actor_clock::time_point> compute_due, exchange_due;  ///< Deadlines of the awaited answers.
   std::optional<caf::actor_clock::time_point> ticks_at;                   ///< When the next tick arrives.
 
   rules::loop_position position() const { return {word, completed, now.origin.step}; }
@@ -74,7 +74,7 @@ struct worker_state : worker_progress {
   rules::loop_limits limits() const { return {may_begin(), options.steps_at_once}; }
 };
 
-/// tick: sent by the worker to itself, when it may have waited too long.
+/// tick: sent by the worker to itself when it may have waited too long.
 using worker_pointer = worker_actor::extend<caf::reacts_to<tick_atom>>::stateful_pointer<worker_state>;
 
 // In worker.cpp.
@@ -88,8 +88,8 @@ void lose_compute(worker_pointer self, const caf::error& why);
 
 // In worker_waits.cpp.
 
-/// Sets a deadline, after which the worker ends unless it is reset. A few ticks serve all deadlines: a
-/// timeout of each request would stay in the actor system's clock until it is due, long after the answer.
+/// Sets a deadline, after which the worker ends unless it is reset. A few ticks serve all deadlines, because a timeout
+/// for each request would stay in the actor system's clock until it is due, long after the answer.
 void expect(worker_pointer self, std::optional<caf::actor_clock::time_point>& due, std::chrono::milliseconds within);
 
 /// Handles a tick: ends the worker if a deadline has passed.
@@ -98,7 +98,7 @@ void watch(worker_pointer self);
 /// Notes that the worker waits for the answer of an exchange.
 void note_wait(worker_pointer self);
 
-/// Adds the time for which the worker has waited for it, if it has.
+/// Adds the time for which the worker has waited for the answer of an exchange, if it has waited.
 void count_wait(worker_pointer self);
 
 /// Notes in a traced run that the worker waits for the coordinator between two steps.

@@ -1,4 +1,4 @@
-// For how long a worker waits, and for what.
+// Measures how long a worker waits, and enforces its deadlines.
 #include "troupe/actors/worker/worker_state.hpp"
 
 #include <caf/all.hpp>
@@ -31,7 +31,7 @@ void expect(worker_pointer self, std::optional<caf::actor_clock::time_point>& du
 void watch(worker_pointer self) {
   auto& my = self->state;
   const auto now = self->clock().now();
-  if (my.ticks_at && now < *my.ticks_at) return;  // an old tick: the one that counts is still to come
+  if (my.ticks_at && now < *my.ticks_at) return;  // an old tick; the current one has not arrived yet
   my.ticks_at.reset();
   const auto late = [&](const auto& due) { return due && *due <= now; };
   if (late(my.compute_due)) return lose_compute(self, caf::sec::request_timeout);

@@ -1,4 +1,4 @@
-// The door to the CUDA runtime.
+// The implementation of device.hpp with the CUDA runtime.
 #include "troupe/algorithms/device/device.hpp"
 
 #include <ATen/Context.h>
@@ -47,8 +47,8 @@ class cuda_scope final : public accelerator::scope {
   CUDAStreamGuard guard_;
 };
 
-/// Pinned memory comes from LibTorch's caching host allocator: it is reused, and not before the copies from or to it
-/// that LibTorch has queued are done.
+/// Returns uninitialised pinned memory from LibTorch's caching host allocator, which reuses it only after the copies
+/// from or to it that LibTorch has queued are done.
 at::Tensor pinned_like(const at::Tensor& values) {
   return at::empty(values.sizes(), at::TensorOptions().dtype(values.dtype()).pinned_memory(true));
 }
@@ -60,8 +60,8 @@ at::Tensor in_pinned_memory(const at::Tensor& host) {
   return staged;
 }
 
-/// Calls back, on a thread of its own, when copies have arrived. Host functions of CUDA would save the thread, but may
-/// not call CUDA, which freeing a tensor does.
+/// Calls back, on a thread of its own, when copies have arrived. Host functions of CUDA would need no thread, but
+/// they must not call CUDA, as freeing a tensor does.
 class arrivals {
  public:
   arrivals() : thread_([this] { run(); }) {}
@@ -84,7 +84,7 @@ class arrivals {
     changed_.notify_all();
   }
 
-  /// Waits until none is under way, without calling those that have not arrived.
+  /// Waits until no copy is under way, without calling back for copies that have not arrived yet.
   void forget() {
     std::unique_lock lock{mutex_};
     forgotten_ = true;
@@ -93,7 +93,7 @@ class arrivals {
     problem_ = nullptr;
   }
 
-  /// Waits until none is under way; throws what went wrong with one.
+  /// Waits until no copy is under way. Rethrows the first exception of a copy or its callback.
   void settle() {
     std::unique_lock lock{mutex_};
     changed_.wait(lock, [this] { return open_ == 0; });
@@ -145,7 +145,7 @@ class arrivals {
   std::size_t open_{0};
   std::exception_ptr problem_;
   bool closed_{false}, forgotten_{false};
-  std::thread thread_;  ///< Last: it uses the others.
+  std::thread thread_;  ///< Last, because it uses the other members.
 };
 
 class cuda_accelerator final : public accelerator {
@@ -163,7 +163,7 @@ class cuda_accelerator final : public accelerator {
   }
 
   at::Tensor take_pinned(at::IntArrayRef sizes, at::ScalarType type) override {
-    const c10::cuda::CUDAGuard on{where_};  // else a thread of the loader would make itself at home on the first device
+    const c10::cuda::CUDAGuard on{where_};  // otherwise a thread of the loader would use the first device
     return at::empty(sizes, at::TensorOptions().dtype(type).pinned_memory(true));
   }
 
@@ -175,11 +175,11 @@ class cuda_accelerator final : public accelerator {
   }
 
   arriving upload_ahead(const at::Tensor& host) override {
-    // Allocated for the stream that writes it: memory that another stream has let go of could still be in use there.
+    // Allocated for the stream that writes it, because memory that another stream has released could still be in use.
     const CUDAStreamGuard on{inward_};
-    auto there = at::empty(host.sizes(), at::TensorOptions().dtype(host.dtype()).device(where_));
-    there.copy_(in_pinned_memory(host), /*non_blocking=*/true);
-    return {std::move(there), std::make_shared<cuda_mark>(inward_)};
+    auto copy = at::empty(host.sizes(), at::TensorOptions().dtype(host.dtype()).device(where_));
+    copy.copy_(in_pinned_memory(host), /*non_blocking=*/true);
+    return {std::move(copy), std::make_shared<cuda_mark>(inward_)};
   }
 
   at::Tensor download(const at::Tensor& values) override {
@@ -191,7 +191,7 @@ class cuda_accelerator final : public accelerator {
   }
 
   void download_then(const at::Tensor& values, std::function<void(at::Tensor)> done) override {
-    // Autograd's threads work on the stream of the forward pass; what they have queued there stands before the mark.
+    // Autograd's threads use the stream of the forward pass, so the mark follows the work that they have queued there.
     const cuda_mark computed{compute_};
     const CUDAStreamGuard on{outward_};
     computed.hold(values);
@@ -228,26 +228,26 @@ std::string version_text() {
 }
 
 census look() {
-  census found{.compiled = true, .version = version_text(), .gpus = {}, .problem = {}};
+  census result{.compiled = true, .version = version_text(), .gpus = {}, .problem = {}};
   int count = 0;
   if (const auto code = cudaGetDeviceCount(&count); code != cudaSuccess) {
-    found.problem = cudaGetErrorString(code);
-    static_cast<void>(cudaGetLastError());  // LibTorch would take it for one of its own
-    return found;
+    result.problem = cudaGetErrorString(code);
+    static_cast<void>(cudaGetLastError());  // clears the error, which LibTorch would mistake for its own
+    return result;
   }
   for (int index = 0; index < count; ++index) {
     cudaDeviceProp about{};
-    found.gpus.emplace_back(cudaGetDeviceProperties(&about, index) == cudaSuccess ? about.name : "unknown");
+    result.gpus.emplace_back(cudaGetDeviceProperties(&about, index) == cudaSuccess ? about.name : "unknown");
   }
-  if (count == 0) found.problem = "no CUDA-capable device is detected";
-  return found;
+  if (count == 0) result.problem = "no CUDA-capable device is detected";
+  return result;
 }
 
 }  // namespace
 
 const census& here() {
-  static const census found = look();
-  return found;
+  static const census result = look();
+  return result;
 }
 
 std::shared_ptr<const mark> mark_here(c10::Device where) {
@@ -255,7 +255,7 @@ std::shared_ptr<const mark> mark_here(c10::Device where) {
 }
 
 std::shared_ptr<accelerator> open(c10::Device where) {
-  // As on the CPU: float32 is float32, and the algorithm does not depend on which was measured to be the fastest.
+  // As on the CPU: float32 is not replaced by TF32, and algorithms are not chosen by measured speed.
   static const bool settled = [] {
     at::globalContext().setAllowTF32CuDNN(false);
     at::globalContext().setAllowTF32CuBLAS(false);

@@ -27,7 +27,7 @@ struct census {
   std::string problem{};            ///< The CUDA runtime's message if there is no device.
 };
 
-/// Returns the CUDA support of this process, determined once. A missing driver is an answer, not an error.
+/// Returns the CUDA support of this process, determined once. A missing driver is part of the result, not an error.
 const census& here();
 
 /// Returns a census as one line: "no", "13.0, cuda:0 NVIDIA H200", "13.0 (no device: no CUDA-capable device is
@@ -66,7 +66,7 @@ class accelerator {
   virtual at::Generator make_generator() = 0;
 
   /// Copies `host` into `target`, which must be contiguous and on the device, in stream order. `host` may be released
-  /// when the call returns, but pinned memory must not be written: it is frozen.
+  /// when the call returns, but pinned memory is frozen: it must not be written.
   virtual void upload(const at::Tensor& host, const at::Tensor& target) = 0;
 
   /// Copies `host` to the device concurrently with the stream's work; `host` may be released but must not be written.

@@ -1,5 +1,5 @@
-// The door to NCCL. The communicator is non-blocking, and every call of it is polled by the lane that makes it: so
-// abort() only has to leave a word, and the communicator is touched by one thread.
+// The implementation of collective.hpp with NCCL. The communicator is non-blocking, and the lane that makes a call
+// polls it until the call completes. Thus abort() only has to set a flag, and only one thread uses the communicator.
 #include "troupe/algorithms/device/collective.hpp"
 
 #include <ATen/ops/empty.h>
@@ -49,7 +49,8 @@ class nccl_collective final : public collective {
     // The weight is sent after the values, so that one call computes both sums; exact up to 2^24 samples.
     auto sums = at::empty({count + 1}, own.values.options().device(where_));
     auto values = sums.narrow(0, 0, count);
-    at::mul_out(values, own.values.to(where_), static_cast<double>(weight));  // what was shown came from the host
+    // Parameters that were also sent as a snapshot are in host memory.
+    at::mul_out(values, own.values.to(where_), static_cast<double>(weight));
     const auto weights = sums.narrow(0, count, 1);
     weights.fill_(static_cast<double>(weight));
     finish(ncclAllReduce(sums.const_data_ptr(), sums.mutable_data_ptr(), static_cast<std::size_t>(count + 1), ncclFloat,
@@ -64,7 +65,7 @@ class nccl_collective final : public collective {
   void abort() override { aborted_ = true; }
 
  private:
-  /// What NCCL says of a call that has returned `code`, once it is no longer in progress.
+  /// Waits until a call that has returned `code` is no longer in progress. Throws if it failed.
   void finish(ncclResult_t code) {
     while (code == ncclInProgress) {
       breathe();
@@ -83,7 +84,7 @@ class nccl_collective final : public collective {
     }
   }
 
-  /// Yields to other threads; throws once the call has been abandoned.
+  /// Yields to other threads. Throws `aborted` after abort().
   void breathe() {
     if (!aborted_) return std::this_thread::sleep_for(std::chrono::microseconds{20});
     give_up();

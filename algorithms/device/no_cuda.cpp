@@ -1,4 +1,4 @@
-// The door to CUDA of a build without it.
+// The implementation of device.hpp and collective.hpp in a build without CUDA support.
 #include "troupe/algorithms/device/collective.hpp"
 #include "troupe/algorithms/device/device.hpp"
 

@@ -1,7 +1,7 @@
 // One member's part of an exchange, as a state machine over parts: no actor, no clock, no thread. A port (port.cpp)
-// runs it, so that an algorithm is a page of its own that a test can drive by hand with any order of messages. Members
-// know each other by index: the n members of an exchange are 0 to n−1, its servers n and up. Only the port knows which
-// worker, or group of workers, a member is.
+// runs it, so an algorithm is a page of its own that a test can drive by hand with any order of messages. Members
+// identify each other by index: the n members of an exchange are 0 to n−1, its servers n and up. Only the port maps
+// an index to a worker or a group of workers.
 #pragma once
 
 #include "troupe/algorithms/messages/errc.hpp"
@@ -23,13 +23,13 @@ class outbox {
   /// Sends `piece` to the port of `to`, another member or a server.
   virtual void send(rank_id to, part piece) = 0;
 
-  /// Hands `piece` of the step's answer to the member's own worker. The answer is complete when its pieces cover the
+  /// Passes `piece` of the step's answer to the member's own worker. The answer is complete when its pieces cover the
   /// whole.
   virtual void answer(const part& piece) = 0;
 };
 
-/// A member sees parts of its own exchange and of as many later ones as steps_ahead() returns. Where every answer
-/// requires a contribution of every member, that is one: a peer can be one exchange ahead, never two.
+/// A member receives parts of its current exchange and of at most steps_ahead() later ones. If every answer requires a
+/// contribution of every member, that is one: a peer can be one exchange ahead, never two.
 class member {
  public:
   virtual ~member() = default;
@@ -49,16 +49,17 @@ class member {
   /// Forgets everything about steps before `step`.
   virtual void forget_before(std::uint64_t step) = 0;
 
-  /// Returns how many exchanges ahead of its own worker a peer's part can be: more than one if a peer continues without
-  /// hearing from this member. Nothing if the member checks the steps of parts itself.
+  /// Returns how many exchanges ahead of its own worker a peer's part can be: more than one if a peer can continue
+  /// without a message from this member. Returns nothing if the member checks the steps of parts itself.
   virtual std::optional<std::uint64_t> steps_ahead() const { return 1; }
 
   /// Returns the step to which waiting_for() refers; nothing if that is the step of its own worker.
   virtual std::optional<std::uint64_t> open_step() const { return std::nullopt; }
 
   /// Returns what the member holds of the result of the run once all workers have completed `step` steps, or nothing if
-  /// it holds none. Called with increasing steps after they have. If the exchange waits for all workers, it is exact,
-  /// and member_options::when defines in advance which steps will be requested. Otherwise it is the current state.
+  /// it holds none. Called after that, with increasing steps. If the exchange waits for all workers, the result is
+  /// exact, and member_options::when defines in advance which steps will be requested. Otherwise, it is the current
+  /// state.
   virtual std::optional<holding> held(std::uint64_t /*step*/) { return std::nullopt; }
 
   /// Returns what later steps depend on, for member_options::restored. Called only while no step is under way: every

@@ -1,4 +1,4 @@
-// What a member of an exchange is made from: who takes part, where the run begins, and what the file says.
+// What a member of an exchange is made from: the participants, the step at which the run begins, and the settings.
 #pragma once
 
 #include "troupe/algorithms/exchange/membership.hpp"
@@ -29,7 +29,7 @@ class shared_memory;
 /// with parameters has already applied it, so no `apply` follows.
 struct carriage {
   slot sends{slot::gradient};    ///< What a worker contributes.
-  slot answers{slot::gradient};  ///< What a worker gets back.
+  slot answers{slot::gradient};  ///< What a worker receives.
   bool behind_apply{false};      ///< Whether the exchange follows `apply` in the default loop.
 
   /// Returns whether the exchange applies the gradients itself.
@@ -46,33 +46,34 @@ struct common_facts {
 
 /// What a member is made from.
 struct member_options {
-  membership among{};           ///< Who takes part.
+  membership among{};           ///< Participants of the exchange.
   std::uint64_t first_step{0};  ///< Steps that the run has completed before this member begins.
   std::uint64_t seed{0};        ///< run.seed, the same for all members; see data::keyed.
   std::uint32_t place{0};       ///< Index of the exchange in the loop: key::place of all its parts.
-  models::flat_layout
-      layout{};  ///< Layout of the exchanged tensor: the parameters, and the float buffers if they are mixed.
-  models::buffer_pool pool{};  ///< Where results are allocated.
+  /// Layout of the exchanged tensor: the parameters, and the float buffers if they are mixed.
+  models::flat_layout layout{};
+  models::buffer_pool pool{};  ///< Memory for results.
   setting_values settings{};   ///< Values of exchange_kind::settings with defaults filled in.
-  /// Settings of each of `buckets`, if something was chosen for each of them; else null.
+  /// Settings of each of `buckets`, if they were chosen for each bucket; else null.
   std::shared_ptr<const std::vector<setting_values>> settings_by_bucket{};
-  /// Result of exchange_kind::make_common for these settings. If null, a member that needs them computes its own.
+  /// Result of exchange_kind::make_common for these settings. If null, a member that needs the facts computes them.
   std::shared_ptr<const common_facts> common{};
   /// Maximum size, in elements, of the pieces into which pipelined routes cut the gradient; 0 for the largest size the
   /// route allows. Affects the time, never the bits.
   std::int64_t chunk_elements{0};
   /// Pieces that are exchanged separately, each as soon as it is contributed, so that contributions may arrive bucket
-  /// by bucket. In the order of leaving, covering the whole; empty for a single piece.
+  /// by bucket. In the order in which they leave; together they cover the whole. Empty for a single piece.
   std::vector<range> buckets{};
   cadence due{};    ///< The steps in which the exchange happens.
   schedule when{};  ///< Milestones at which a server will be asked for what it holds.
   /// Whether the schedule of the learning rate counts the updates of all workers together, divided by their number;
   /// otherwise it counts the steps of each worker.
   bool counts_updates{false};
-  optimizer_options optimizer{};  ///< That of the run: servers apply updates, wrappers may ask for the learning rate.
-  at::Tensor initial{};           ///< Initial values [P + B] of all workers; for servers.
+  /// Optimizer of the run: servers apply updates with it, and wrappers may read its learning rate.
+  optimizer_options optimizer{};
+  at::Tensor initial{};                                   ///< Initial values [P + B] of all workers; for servers.
   std::shared_ptr<shared_memory> memory{};                ///< Shared memory for the server that holds it.
-  std::shared_ptr<models::exclusive_lock> memory_lock{};  ///< Its lock, or null.
+  std::shared_ptr<models::exclusive_lock> memory_lock{};  ///< Lock of that memory, or null.
   /// Result of member::state() of the member that this one continues; null for a new one. A constructor that cannot use
   /// it throws state_error.
   std::shared_ptr<const state_dict> restored{};

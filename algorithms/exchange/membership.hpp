@@ -1,4 +1,4 @@
-// Who takes part in an exchange.
+// The participants of an exchange.
 #pragma once
 
 #include "troupe/algorithms/messages/part.hpp"
@@ -8,7 +8,8 @@
 
 namespace troupe {
 
-/// Who takes part in an exchange, as one of them sees it. Members have the indices 0 to n − 1, servers those from n on.
+/// The participants of an exchange, as described to one of them. Members have the indices 0 to n − 1, servers those
+/// from n on.
 struct membership {
   std::uint32_t generation{0};  ///< Increases when the members are re-formed; see stamp::generation.
   rank_id rank{};               ///< Own index.

@@ -1,6 +1,6 @@
-// The kinds of exchange that a topology file can name. A kind describes itself to people and to the plan, and makes one
-// worker's part of the exchange. No worker, port or compute actor asks for the name of a kind. The plan asks for that
-// of `shared`, whose replicas and local steps concern the computation, and `explain-run` for those of which it
+// The kinds of exchange that a topology file can name. A kind describes itself to users and to the plan, and makes one
+// worker's part of the exchange. No worker, port or compute actor depends on the name of a kind. The plan checks for
+// `shared`, whose replicas and local steps concern the computation, and `explain-run` checks for the kinds for which it
 // suggests settings.
 #pragma once
 
@@ -26,7 +26,7 @@ namespace troupe {
 
 /// Tensor traffic of one exchange from one member's port to another's, by index; servers continue the numbering at n.
 /// Messages are counted before cutting: a tensor that a route cuts into chunks (member_options::chunk_elements) only
-/// for overlap counts as one. Bytes are the same either way.
+/// to overlap their hops counts as one. Bytes are the same either way.
 struct planned_edge {
   std::uint32_t from{0};      ///< Index of the sender.
   std::uint32_t to{0};        ///< Index of the receiver.
@@ -48,11 +48,11 @@ struct exchange_nature {
   carrier carried_by{carrier::ports};  ///< What runs the exchange.
   bool deterministic{true};            ///< Whether results are independent of the order of arrival.
   bool same_for_all{true};             ///< Whether all members get the same answer.
-  /// Whether a member's answer may wait for contributions of others; then all must end at the same step.
+  /// Whether a member may have to wait for the contributions of others; then all members must end at the same step.
   bool waits_for_others{true};
-  std::optional<slot> answers{};  ///< Set if the settings change the answer from that of the carriage.
-  /// Whether it is an operation of the loop, in which workers send contributions through ports. Otherwise workers
-  /// change what its servers hold in their own steps, and nothing is sent.
+  std::optional<slot> answers{};  ///< What is answered, if the settings change it from the carriage; else empty.
+  /// Whether the exchange is an operation of the loop, in which workers send contributions through ports. Otherwise,
+  /// workers change what its servers hold as part of their own steps, and nothing is sent.
   bool in_loop{true};
   /// Name of the library that computes the sums in an order of its own; empty if the topology fixes their order.
   std::string sums_by{};
@@ -71,10 +71,11 @@ struct complaint {
 
 /// What a kind may consider when it chooses: the same on every node, since it is a function of the topology file.
 struct surroundings {
-  std::uint32_t members{1};             ///< Number of members.
-  encoding how{encoding::float32};      ///< Encoding of the messages.
-  std::int64_t chunk_elements{0};       ///< See member_options.
-  const rules::message_costs* costs{};  ///< How long messages between members take. Null: all in one process.
+  std::uint32_t members{1};         ///< Number of members.
+  encoding how{encoding::float32};  ///< Encoding of the messages.
+  std::int64_t chunk_elements{0};   ///< See member_options.
+  /// How long messages between members take; null if all members are in one process.
+  const rules::message_costs* costs{};
 };
 
 /// One of the values between which a kind chose, and the time that one exchange would take.
@@ -95,27 +96,27 @@ struct exchange_kind {
   std::string name;                           ///< Value of exchange.kind.
   std::string explanation;                    ///< One line.
   std::string source;                         ///< Paper or textbook, with section.
-  std::vector<carriage> carries{carriage{}};  ///< The default first.
-  std::vector<setting> settings{};            ///< Keys of its own in the section [exchange].
+  std::vector<carriage> carries{carriage{}};  ///< What it can carry, the default first.
+  std::vector<setting> settings{};            ///< The kind's own keys in the section [exchange].
   /// Makes the member of one worker, or of a server (membership::is_server).
   std::function<std::unique_ptr<member>(const member_options&)> make_member;
   /// Lists the traffic of one exchange among `world_size` members.
   std::function<std::vector<planned_edge>(std::uint32_t world_size, const models::flat_layout&, const setting_values&)>
       edges;
-  /// Returns the nature under these settings; empty for exchange_nature{}.
+  /// Returns the nature under these settings. Empty if that is exchange_nature{}.
   std::function<exchange_nature(const setting_values&)> nature{};
-  /// Returns the settings with all defaults filled in that depend on the number of members or on other settings; empty
+  /// Fills in all defaults that depend on the number of members or on other settings, and returns the settings. Empty
   /// if no default does.
   std::function<setting_values(std::uint32_t members, setting_values)> derive{};
   /// Returns what is wrong with these settings for members with these names, or nothing.
   std::function<std::optional<complaint>(const std::vector<std::string>& names, const setting_values&)> check{};
   /// Returns the settings with every member name replaced by w0, w1, … according to the member's index, which is how
-  /// make_member, make_common, edges and nature read them; empty if no setting contains names.
+  /// make_member, make_common, edges and nature read them. Empty if no setting contains names.
   std::function<setting_values(const std::vector<std::string>& names, const setting_values&)> by_index{};
-  /// Returns the settings with what depends on the surroundings and on the size of the tensor chosen; empty if nothing
-  /// does. `edges` and make_member are given these settings. A choice changes no bit of a result.
+  /// Chooses what depends on the surroundings and on the size of the tensor, and returns the settings. Empty if nothing
+  /// does. `edges` and make_member receive these settings. A choice does not change any bit of a result.
   std::function<choice(const surroundings&, const models::flat_layout&, setting_values)> choose{};
-  /// Returns what all of `members` share: see common_facts. Empty if there is nothing.
+  /// Returns the facts that all `members` share; see common_facts. Empty if there are none.
   std::function<std::shared_ptr<const common_facts>(std::uint32_t members, const setting_values&)> make_common{};
 };
 
@@ -133,7 +134,7 @@ setting buffers_setting();
 /// Returns whether these settings exchange float buffers together with the parameters.
 bool mixes_buffers(const setting_values& settings);
 
-/// All kinds, in the order in which `troupe list` shows them.
+/// Returns all kinds, in the order in which `troupe list` shows them.
 const std::vector<exchange_kind>& exchange_kinds();
 
 /// Adds a kind, or replaces the kind with the same name. Call it first in a program's main(), because readers of the

@@ -35,11 +35,11 @@ class journal {
   /// Saves the result of the run, before the `end` record is written.
   virtual void save(const snapshot& result) = 0;
 
-  /// Writes a checkpoint: the state of the run when the lines written so far were all there were. A checkpoint that
-  /// cannot be written costs a warning, never the run. Returns its files if `copied`, and another node keeps copies.
+  /// Writes a checkpoint: the state of the run after the lines written so far. If the checkpoint cannot be written, the
+  /// run continues with a warning. Returns its files if `copied` is set and another node keeps copies.
   virtual std::optional<state_dict> checkpoint(const run_state& /*state*/, bool /*copied*/) { return {}; }
 
-  /// Reports that the copy of the checkpoint of `step` is overdue. No further ones are sent before it is confirmed.
+  /// Reports that the copy of the checkpoint of `step` is overdue. No further copies are sent until it is confirmed.
   virtual void report_overdue_copy(std::uint64_t /*step*/) {}
 };
 

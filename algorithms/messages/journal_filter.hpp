@@ -1,4 +1,4 @@
-// A journal that passes on what it is given to another one: the base of journals that change or note some of it.
+// A journal that forwards everything to another journal: the base class of journals that change or observe some of it.
 #pragma once
 
 #include "troupe/algorithms/messages/journal.hpp"

@@ -68,11 +68,11 @@ std::vector<double> numbers_of(const state_dict& from, const std::string& name) 
 }
 
 state_dict state_of(const snapshot& one) {
-  state_dict made;
-  put_stamp(made, one.origin);
-  made.put("values", one.values);
-  made.put_count("taken", static_cast<std::uint64_t>(one.taken));
-  return made;
+  state_dict state;
+  put_stamp(state, one.origin);
+  state.put("values", one.values);
+  state.put_count("taken", static_cast<std::uint64_t>(one.taken));
+  return state;
 }
 
 void restore(snapshot& one, const state_dict& from) {
@@ -83,14 +83,14 @@ void restore(snapshot& one, const state_dict& from) {
 }
 
 state_dict state_of(const part& one) {
-  state_dict made;
-  put_stamp(made, one.origin);
-  made.put("values", one.piece.values);
-  made.put_counts("shape", {one.which.place, one.which.part, static_cast<std::uint64_t>(one.what),
-                            static_cast<std::uint64_t>(one.at), unsigned_of(one.piece.first), unsigned_of(one.total),
-                            unsigned_of(one.sample_count)});
-  made.put_number("mass", one.mass);
-  return made;
+  state_dict state;
+  put_stamp(state, one.origin);
+  state.put("values", one.piece.values);
+  state.put_counts("shape", {one.which.place, one.which.part, static_cast<std::uint64_t>(one.what),
+                             static_cast<std::uint64_t>(one.at), unsigned_of(one.piece.first), unsigned_of(one.total),
+                             unsigned_of(one.sample_count)});
+  state.put_number("mass", one.mass);
+  return state;
 }
 
 void restore(part& one, const state_dict& from) {
@@ -106,11 +106,11 @@ void restore(part& one, const state_dict& from) {
 }
 
 state_dict state_of(const milestone& one) {
-  state_dict made;
-  made.put_counts("counts", {static_cast<std::uint64_t>(one.rank), one.step, unsigned_of(one.sample_count),
-                             unsigned_of(one.correct), unsigned_of(one.classified), one.bytes_sent});
-  put_numbers(made, "sums", {one.loss_sum, one.data_wait, one.busy, one.exchange_wait, one.cpu, one.loading_cpu});
-  return made;
+  state_dict state;
+  state.put_counts("counts", {static_cast<std::uint64_t>(one.rank), one.step, unsigned_of(one.sample_count),
+                              unsigned_of(one.correct), unsigned_of(one.classified), one.bytes_sent});
+  put_numbers(state, "sums", {one.loss_sum, one.data_wait, one.busy, one.exchange_wait, one.cpu, one.loading_cpu});
+  return state;
 }
 
 void restore(milestone& one, const state_dict& from) {
@@ -133,12 +133,12 @@ void restore(milestone& one, const state_dict& from) {
 }
 
 state_dict state_of(const evaluation& one) {
-  state_dict made;
-  made.put_counts("counts", {one.step, unsigned_of(one.sample_count)});
-  made.put_number("loss", one.loss);
-  put_if_any(made, "accuracy", one.accuracy);
-  put_if_any(made, "top_k_accuracy", one.top_k_accuracy);
-  return made;
+  state_dict state;
+  state.put_counts("counts", {one.step, unsigned_of(one.sample_count)});
+  state.put_number("loss", one.loss);
+  put_if_any(state, "accuracy", one.accuracy);
+  put_if_any(state, "top_k_accuracy", one.top_k_accuracy);
+  return state;
 }
 
 void restore(evaluation& one, const state_dict& from) {
@@ -151,10 +151,10 @@ void restore(evaluation& one, const state_dict& from) {
 }
 
 state_dict state_of(const staleness_tally& one) {
-  state_dict made;
-  made.put_counts("counts", one.counts);
-  made.put_counts("sums", {one.applied, one.sum, one.most, one.refused});
-  return made;
+  state_dict state;
+  state.put_counts("counts", one.counts);
+  state.put_counts("sums", {one.applied, one.sum, one.most, one.refused});
+  return state;
 }
 
 void restore(staleness_tally& one, const state_dict& from) {
@@ -163,13 +163,13 @@ void restore(staleness_tally& one, const state_dict& from) {
 }
 
 state_dict state_of(const record& one) {
-  state_dict made;
-  made.put_counts("counts", {one.epoch, one.step, one.updates, one.bytes_sent});
-  put_numbers(made, "seconds", {one.seconds, one.train_seconds});
-  for (const auto& [name, member] : optional_numbers()) put_if_any(made, name, one.*member);
-  put_numbers(made, "val_accuracy_workers", one.val_accuracy_workers);
-  put_numbers(made, "train_loss_workers", one.train_loss_workers);
-  return made;
+  state_dict state;
+  state.put_counts("counts", {one.epoch, one.step, one.updates, one.bytes_sent});
+  put_numbers(state, "seconds", {one.seconds, one.train_seconds});
+  for (const auto& [name, member] : optional_numbers()) put_if_any(state, name, one.*member);
+  put_numbers(state, "val_accuracy_workers", one.val_accuracy_workers);
+  put_numbers(state, "train_loss_workers", one.train_loss_workers);
+  return state;
 }
 
 void restore(record& one, const state_dict& from) {
@@ -189,13 +189,13 @@ void restore(record& one, const state_dict& from) {
 }
 
 state_dict state_of(const rules::report& one) {
-  state_dict made;
-  made.put_all("line", state_of(one.line));
-  made.put_counts("flags", {one.epoch_ends ? 1U : 0U, one.evaluated ? 1U : 0U});
-  put_if_any(made, "result", one.result);
-  made.put_number("epoch_seconds", one.epoch_seconds);
-  put_if_any(made, "epoch_train_loss", one.epoch_train_loss);
-  return made;
+  state_dict state;
+  state.put_all("line", state_of(one.line));
+  state.put_counts("flags", {one.epoch_ends ? 1U : 0U, one.evaluated ? 1U : 0U});
+  put_if_any(state, "result", one.result);
+  state.put_number("epoch_seconds", one.epoch_seconds);
+  put_if_any(state, "epoch_train_loss", one.epoch_train_loss);
+  return state;
 }
 
 void restore(rules::report& one, const state_dict& from) {

@@ -16,23 +16,23 @@
 
 namespace troupe {
 
-/// A field of a record, under the name that metrics.jsonl gives it.
+/// A field of a record and its name in metrics.jsonl.
 using optional_number = std::pair<const char*, std::optional<double> record::*>;
 
 /// Returns the numbers of a record that may be missing.
 std::span<const optional_number> optional_numbers();
 
-/// Return the entries that describe a message. Tensors are references.
+/// Returns the entries that describe a message. Tensors are references.
 state_dict state_of(const snapshot& one);
 state_dict state_of(const part& one);
 state_dict state_of(const milestone& one);
 state_dict state_of(const evaluation& one);
 state_dict state_of(const staleness_tally& one);
-state_dict state_of(const record& one);  ///< Without event, status and stopped_by.
-/// Without the evaluation and the replicas to evaluate, which follow from the rest.
+state_dict state_of(const record& one);  ///< Omits event, status and stopped_by.
+/// Omits the evaluation and the replicas to evaluate, which follow from the rest.
 state_dict state_of(const rules::report& one);
 
-/// Set a message to what state_of() returned. Throw state_error if an entry is missing or has the wrong type.
+/// Sets a message to what state_of() returned. Throws state_error if an entry is missing or has the wrong type.
 void restore(snapshot& one, const state_dict& from);
 void restore(part& one, const state_dict& from);
 void restore(milestone& one, const state_dict& from);
@@ -41,7 +41,7 @@ void restore(staleness_tally& one, const state_dict& from);
 void restore(record& one, const state_dict& from);
 void restore(rules::report& one, const state_dict& from);
 
-/// Adds the entries of `one`, if there is one, under `name`.
+/// Adds the entries of `one` under `name`, unless it is empty.
 template <class Message>
 void put_if_any(state_dict& into, const std::string& name, const std::optional<Message>& one) {
   if constexpr (std::is_same_v<Message, double>) {
@@ -64,9 +64,9 @@ std::optional<Message> find_if_any(const state_dict& from, const std::string& na
   } else if constexpr (std::is_same_v<Message, std::uint64_t>) {
     return from.count(name);
   } else {
-    Message found{};
-    restore(found, from.all(name));
-    return found;
+    Message message{};
+    restore(message, from.all(name));
+    return message;
   }
 }
 
@@ -74,7 +74,7 @@ std::optional<Message> find_if_any(const state_dict& from, const std::string& na
 template <class Messages>
 void put_list(state_dict& into, const std::string& name, const Messages& all) {
   std::uint64_t i = 0;
-  for (const auto& one : all) into.put_all(name + "/" + std::to_string(i++), state_of(one));
+  for (const auto& message : all) into.put_all(name + "/" + std::to_string(i++), state_of(message));
   into.put_count(name, i);
 }
 
@@ -86,8 +86,9 @@ std::vector<Message> list_of(const state_dict& from, const std::string& name) {
   return all;
 }
 
-/// Add and return a list of numbers; NaN keeps its bits.
+/// Adds a list of numbers; NaN keeps its bits.
 void put_numbers(state_dict& into, const std::string& name, const std::vector<double>& values);
+/// Returns what put_numbers() added.
 std::vector<double> numbers_of(const state_dict& from, const std::string& name);
 
 }  // namespace troupe

@@ -1,5 +1,5 @@
 // What the actors of a run send each other, apart from parts (part.hpp, which explains the symbols): requests to
-// compute, results and reports. Nothing here knows the actor framework, so that algorithms do not either. The interface
+// compute, results and reports. Nothing here depends on the actor framework, so algorithms do not either. The interface
 // headers (compute, worker, port, evaluator, coordinator, recorder) describe the conversations; docs/protocol.md lists
 // all messages in order.
 #pragma once
@@ -25,8 +25,8 @@ struct outcome {
   stamp origin{};
   slot what{slot::gradient};
   std::vector<span> pieces{};  ///< Pieces in ascending order that cover the whole tensor.
-  std::uint64_t version{
-      0};  ///< Latest version of the pieces; if the exchange has made the step, the step at which the worker continues.
+  /// Latest version of the pieces. If the exchange has applied the gradient, the step at which the worker continues.
+  std::uint64_t version{0};
   double lr_scale{1};              ///< Factor applied to the learning rate of the following `apply`.
   std::uint64_t payload_bytes{0};  ///< Tensor bytes that this port has sent to its peers since the run began.
   std::int64_t sample_count{0};    ///< Samples that the values represent, if the exchange reports them.
@@ -35,7 +35,7 @@ struct outcome {
 /// When the parameters of a snapshot were taken.
 enum class snapshot_time : std::uint8_t {
   after_step,     ///< After the step in the snapshot's origin.
-  before_mixing,  ///< As the worker gave them to its last exchange of parameters before the end of that step.
+  before_mixing,  ///< As the worker contributed them to its last exchange of parameters before the end of that step.
   after_mixing,   ///< As that exchange left them.
 };
 
@@ -79,7 +79,7 @@ struct advance {
   std::vector<assignment> assigned{};
   /// Whether x and g are required in host memory; otherwise they may stay on the device that computed them.
   bool host_parameters{true}, host_gradient{true};
-  double loss_sum{0};  ///< Sum that advanced::loss_sum continues, so that its bits do not depend on the requests.
+  double loss_sum{0};  ///< Initial value of advanced::loss_sum, so that its bits do not depend on the requests.
 };
 
 /// Result of an `advance`.
@@ -95,19 +95,19 @@ struct advanced {
   bool host_parameters{true}, host_gradient{true};  ///< Whether x and g are in host memory. Always true on the CPU.
   double data_wait{0}, busy{0};  ///< Seconds spent waiting for samples, and seconds in total; 0 if not measured.
   double cpu{0};                 ///< Seconds of CPU time that the lane's thread has used; 0 if not measured.
-  double loading_cpu{0};         ///< Those that threads have used to make the batches; 0 if not measured.
+  double loading_cpu{0};         ///< Seconds of CPU time that threads have used to make the batches; 0 if not measured.
 };
 
 /// Digests of a worker's parameters, one for each tensor of the network.
 using digest_list = std::vector<std::uint32_t>;
 
-/// Report that a worker has completed a step the coordinator asked about: the end of an epoch, an evaluation, the end
-/// of an assignment, or the end of the run.
+/// Report that a worker has completed a step of interest to the coordinator: the end of an epoch, an evaluation, the
+/// end of an assignment, or the end of the run.
 struct milestone {
   rank_id rank{};
   std::uint64_t step{0};
   double loss_sum{0};                      ///< Sum over the samples since the worker's last milestone.
-  std::int64_t sample_count{0};            ///< How many those are.
+  std::int64_t sample_count{0};            ///< Number of these samples.
   std::int64_t correct{0}, classified{0};  ///< As in `advanced`, since the worker's last milestone.
   std::uint64_t bytes_sent{0};             ///< Tensor bytes that the worker's ports have sent since the run began.
   /// As in `advanced`, since the worker's last milestone.
@@ -129,16 +129,17 @@ struct worker_total {
   std::uint64_t steps{0};
   std::int64_t samples{0};
   std::uint64_t bytes_sent{0};
-  /// Seconds in which compute worked, of these waiting for samples, and in which the worker waited for exchanges; and
-  /// the CPU time that compute used, and that threads used to make its batches, 0 if they were not measured.
+  /// Seconds of work in compute, of which `data_wait` were spent waiting for samples; seconds for which the worker
+  /// waited for exchanges; CPU seconds of compute and of the threads that made its batches, 0 if not measured.
   double busy{0}, data_wait{0}, exchange_wait{0}, cpu{0}, loading_cpu{0};
 };
 
 /// One line of metrics.jsonl, specified in docs/outputs.md. Values that do not apply are empty.
 struct record {
-  std::string event;         ///< One of start, epoch, evaluation, end.
-  std::uint64_t epoch{0};    ///< Completed epochs.
-  std::uint64_t step{0};     ///< Steps completed by every worker; with a shared budget, by all together, divided by n.
+  std::string event;       ///< One of start, epoch, evaluation, end.
+  std::uint64_t epoch{0};  ///< Completed epochs.
+  /// Steps completed by every worker; with a shared budget, the steps completed by all together, divided by n.
+  std::uint64_t step{0};
   std::uint64_t updates{0};  ///< Number of updates applied.
   double seconds{0};         ///< Seconds since the first step began, on the actor clock.
   double train_seconds{0};   ///< Seconds without the time in which workers waited for an evaluation.
@@ -159,15 +160,16 @@ struct record {
   /// Gradients refused since the run began; only if a server refuses late ones.
   std::optional<double> gradients_refused;
   std::optional<double> consensus_distance;  ///< sqrt(mean over workers of ‖xᵢ − x̄‖²), over the parameters.
-  std::optional<double> consensus_distance_before;  ///< The same before the last exchange of parameters.
-  std::optional<double> consensus_distance_after;   ///< The same right after that exchange.
+  std::optional<double> consensus_distance_before;  ///< Consensus distance before the last exchange of parameters.
+  std::optional<double> consensus_distance_after;   ///< Consensus distance right after the last exchange of parameters.
   std::optional<double> consensus_distance_max;     ///< Largest distance before an exchange; only for event end.
-  /// Number of gradients since the run began, indexed by staleness; metrics.jsonl has it for event end only.
+  /// Number of gradients since the run began, indexed by staleness; written to metrics.jsonl only for event end.
   std::vector<std::uint64_t> staleness_counts{};
-  /// By rank; for more than 64 workers, only for event end. Written to workers.csv at the end.
+  /// Totals of the workers, by rank; for more than 64 workers, only for event end. Written to workers.csv at the end.
   std::vector<worker_total> workers{};
-  std::string status;        ///< One of done, stopped_early, max_seconds, interrupted, failed; only for event end.
-  std::string stopped_by{};  ///< With status stopped_early: target_accuracy or patience, of the settings of evaluate.
+  std::string status;  ///< One of done, stopped_early, max_seconds, interrupted, failed; only for event end.
+  /// Setting of evaluate that stopped the run: target_accuracy or patience. Only with status stopped_early.
+  std::string stopped_by{};
 };
 
 /// Shared memory on which workers in several processes of one host train; see shared_memory.hpp.

@@ -19,7 +19,7 @@
 
 namespace troupe {
 
-/// Identifies a run: equal in all processes of a run, and when the run is continued.
+/// Identifies a run: the same in all processes of the run, and unchanged when the run is continued.
 enum class run_id : std::uint64_t {};
 /// Position of a worker in the topology file, from 0. Sums are folded in this order. The servers of an exchange have
 /// the numbers from n on.
@@ -39,8 +39,8 @@ enum class stage : std::uint8_t {
   result,        ///< The answer of the exchange.
 };
 
-/// How the values of a part are encoded between its sender and its receiver: the number of a codec. Others than these
-/// can be registered.
+/// How the values of a part are encoded between its sender and its receiver: the number of a codec. Further codecs can
+/// be registered.
 enum class encoding : std::uint8_t {
   float32 = 1,
   bfloat16,  ///< The upper half of a float32, rounded to nearest, ties to even.
@@ -66,7 +66,7 @@ struct key {
 struct range {
   std::int64_t first{0};                          ///< First element.
   std::int64_t count{0};                          ///< Number of elements.
-  bool operator==(const range&) const = default;  ///< Equal if both are.
+  bool operator==(const range&) const = default;  ///< Equal if both fields are.
 };
 
 /// Elements [first, first + values.numel()) of the flat storage [P | B].
@@ -79,12 +79,12 @@ struct span {
 
 /// Tensor sent between a worker, its port and the ports of its peers.
 struct part {
-  stamp origin{};                   ///< Where the values are from.
-  key which{};                      ///< Which tensor of the step it is.
+  stamp origin{};                   ///< Origin of the values.
+  key which{};                      ///< Identifies the tensor within its step.
   slot what{slot::gradient};        ///< What the values are.
-  stage at{stage::contribution};    ///< How far they are on their way to an answer.
+  stage at{stage::contribution};    ///< Progress of the values towards an answer.
   encoding how{encoding::float32};  ///< Encoding of the values. Members see float32 only.
-  span piece{};                     ///< The values, and the elements whose values they are.
+  span piece{};                     ///< The values and the range of elements that they belong to.
   std::int64_t elements{0};         ///< Number of values of an encoded piece; 0 if they are float32.
   std::int64_t total{0};            ///< Number of elements of the whole tensor of which `piece` is a part.
   /// Samples that the values represent: the weight of a contribution, or the sum of the weights of a partial.
@@ -103,14 +103,14 @@ struct staleness_tally {
   std::uint64_t applied{0};  ///< Number of gradients that were applied.
   std::uint64_t sum{0};      ///< Sum of their staleness.
   std::uint64_t most{0};     ///< Largest staleness.
-  std::uint64_t refused{0};  ///< Number of gradients that came too late and were not applied.
+  std::uint64_t refused{0};  ///< Number of gradients that arrived too late and were not applied.
 };
 
 /// State held by a server of an exchange.
 struct holding {
   span piece{};                 ///< The server's share of the parameters.
   std::uint64_t version{0};     ///< Number of updates applied to that share.
-  staleness_tally staleness{};  ///< Of the gradients from which these updates were made.
+  staleness_tally staleness{};  ///< Staleness of the gradients from which these updates were made.
 };
 
 }  // namespace troupe

@@ -12,14 +12,14 @@ namespace troupe::rules {
 struct report {
   record line;                      ///< The numbers known so far.
   bool epoch_ends{false};           ///< Whether an epoch ends at this step.
-  bool evaluated{false};            ///< Whether the schedule has this step evaluated.
+  bool evaluated{false};            ///< Whether the schedule requires an evaluation of this step.
   std::optional<snapshot> result;   ///< The result of the step, if it has been assembled.
   std::optional<evaluation> found;  ///< Evaluation of `result`.
   std::deque<snapshot> replicas;    ///< Replicas that are still to be evaluated, by rank.
   bool ends{false};                 ///< Whether it is the last report of a run whose workers end at different steps.
   bool recorded{false};             ///< Whether the recorder has received `found`.
   double epoch_seconds{0};          ///< Used only if epoch_ends.
-  std::optional<double> epoch_train_loss;  ///< Mean loss of the epoch, where one ends.
+  std::optional<double> epoch_train_loss;  ///< Mean loss of the epoch; used only if epoch_ends.
 
   /// Stores the next evaluation: that of the result, then those of the replicas.
   void take(const evaluation& next);
@@ -34,9 +34,10 @@ enum class report_action : std::uint8_t {
 };
 
 struct report_needs {
-  bool evaluated{false};     ///< An evaluation is written for the step.
-  bool whole{false};         ///< The whole result is required, with what replicas have of it.
-  bool from_servers{false};  ///< Servers hold parameters, and every line reports the staleness they have counted.
+  bool evaluated{false};  ///< Whether an evaluation is written for the step.
+  bool whole{false};      ///< Whether the whole result is required, including what replicas hold of it.
+  /// Whether servers hold parameters; every line then reports the staleness they have counted.
+  bool from_servers{false};
   std::int64_t elements{0};  ///< Number of elements of a whole result.
 };
 

@@ -13,9 +13,9 @@ namespace {
 
 template <class Element>
 at::Tensor tensor_of(const Element* values, std::size_t count, at::ScalarType type) {
-  auto made = at::empty({static_cast<std::int64_t>(count)}, type);
-  if (count > 0) std::memcpy(made.data_ptr(), values, count * sizeof(Element));
-  return made;
+  auto result = at::empty({static_cast<std::int64_t>(count)}, type);
+  if (count > 0) std::memcpy(result.data_ptr(), values, count * sizeof(Element));
+  return result;
 }
 
 template <class Element>
@@ -64,19 +64,19 @@ const at::Tensor& state_dict::entry(const std::string& name, at::ScalarType type
 }
 
 at::Tensor state_dict::tensor(const std::string& name, std::optional<std::int64_t> elements) const {
-  const auto& found = entry(name, at::kFloat);
-  if (elements && found.numel() != *elements)
-    throw state_error("the entry \"" + name + "\" has " + std::to_string(found.numel()) + " elements; expected " +
+  const auto& values = entry(name, at::kFloat);
+  if (elements && values.numel() != *elements)
+    throw state_error("the entry \"" + name + "\" has " + std::to_string(values.numel()) + " elements; expected " +
                       std::to_string(*elements));
-  return found;
+  return values;
 }
 
 std::vector<std::uint64_t> state_dict::counts(const std::string& name, std::optional<std::size_t> size) const {
-  const auto& found = entry(name, at::kLong);
-  if (size && static_cast<std::size_t>(found.numel()) != *size)
-    throw state_error("the entry \"" + name + "\" has " + std::to_string(found.numel()) + " elements; expected " +
+  const auto& values = entry(name, at::kLong);
+  if (size && static_cast<std::size_t>(values.numel()) != *size)
+    throw state_error("the entry \"" + name + "\" has " + std::to_string(values.numel()) + " elements; expected " +
                       std::to_string(*size));
-  return elements_of<std::uint64_t>(found);
+  return elements_of<std::uint64_t>(values);
 }
 
 std::uint64_t state_dict::count(const std::string& name) const {
@@ -84,9 +84,9 @@ std::uint64_t state_dict::count(const std::string& name) const {
 }
 
 double state_dict::number(const std::string& name) const {
-  const auto& found = entry(name, at::kDouble);
-  if (found.numel() != 1) throw state_error("the entry \"" + name + "\" is not one number");
-  return found.const_data_ptr<double>()[0];
+  const auto& value = entry(name, at::kDouble);
+  if (value.numel() != 1) throw state_error("the entry \"" + name + "\" is not one number");
+  return value.const_data_ptr<double>()[0];
 }
 
 std::string state_dict::text(const std::string& name) const {
@@ -95,11 +95,11 @@ std::string state_dict::text(const std::string& name) const {
 }
 
 state_dict state_dict::all(const std::string& name) const {
-  state_dict found;
+  state_dict result;
   const auto prefix = name + "/";
-  for (auto one = entries_.lower_bound(prefix); one != entries_.end() && one->first.starts_with(prefix); ++one)
-    found.entries_.emplace(one->first.substr(prefix.size()), one->second);
-  return found;
+  for (auto item = entries_.lower_bound(prefix); item != entries_.end() && item->first.starts_with(prefix); ++item)
+    result.entries_.emplace(item->first.substr(prefix.size()), item->second);
+  return result;
 }
 
 }  // namespace troupe

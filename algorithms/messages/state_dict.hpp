@@ -1,5 +1,5 @@
 // The state of an actor or of a part of one, as named tensors: what a checkpoint stores and a resumed run starts from,
-// like PyTorch's state_dict. Nothing here knows actors or files.
+// like PyTorch's state_dict. Nothing here depends on actors or files.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +13,7 @@
 
 namespace troupe {
 
-/// A state that lacks an entry, or has one of the wrong type or size: it belongs to another run.
+/// Thrown if a state lacks an entry, or has one of the wrong type or size: it belongs to another run.
 struct state_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -21,7 +21,8 @@ struct state_error : std::runtime_error {
 /// The state of an actor. Names are unique; '/' separates levels. Tensors are on the CPU, contiguous and frozen.
 class state_dict {
  public:
-  /// Adds a tensor, float32 or bytes; the name must be new. Keeps a reference, so that it must not be written any more.
+  /// Adds a tensor, float32 or bytes; the name must be new. Keeps a reference, so the tensor must not be written any
+  /// more.
   void put(const std::string& name, const at::Tensor& values);
   void put_count(const std::string& name, std::uint64_t value);                        ///< Adds an integer.
   void put_counts(const std::string& name, const std::vector<std::uint64_t>& values);  ///< Adds integers.
@@ -36,7 +37,7 @@ class state_dict {
   /// Returns whether there is no entry.
   bool empty() const { return entries_.empty(); }
 
-  // The following throw state_error if the entry is missing, has another type, or not the given size.
+  // The following throw state_error if the entry is missing, has another type, or does not have the given size.
 
   /// Returns a tensor, float32.
   at::Tensor tensor(const std::string& name, std::optional<std::int64_t> elements = {}) const;

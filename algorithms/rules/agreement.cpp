@@ -15,7 +15,7 @@ namespace {
 
 using digests_by_rank = std::map<rank_id, std::vector<std::uint32_t>>;
 
-/// Returns the digests that most workers have; of several equally frequent ones, those of the lowest rank.
+/// Returns the digests that most workers have; if several are equally frequent, those of the lowest rank.
 const std::vector<std::uint32_t>& most_frequent(const digests_by_rank& all) {
   const std::vector<std::uint32_t>* best = nullptr;
   std::ptrdiff_t most = 0;
@@ -42,12 +42,12 @@ std::string list_of(const std::vector<std::uint32_t>& ranks) {
 std::vector<std::uint32_t> digests_of(const at::Tensor& values, const models::flat_layout& layout) {
   TROUPE_ASSERT(values.is_cpu() && values.is_contiguous() && values.scalar_type() == at::kFloat,
                 "digests are those of float32 in host memory");
-  const std::span all{values.const_data_ptr<float>(), static_cast<std::size_t>(values.numel())};
+  const std::span elements{values.const_data_ptr<float>(), static_cast<std::size_t>(values.numel())};
   std::vector<std::uint32_t> digests;
   digests.reserve(layout.parameters.size());
   for (const auto& tensor : layout.parameters)
-    digests.push_back(crc32c(
-        std::as_bytes(all.subspan(static_cast<std::size_t>(tensor.first), static_cast<std::size_t>(tensor.count)))));
+    digests.push_back(crc32c(std::as_bytes(
+        elements.subspan(static_cast<std::size_t>(tensor.first), static_cast<std::size_t>(tensor.count)))));
   return digests;
 }
 
@@ -55,11 +55,11 @@ std::optional<std::string> agreement::take(rank_id worker, std::uint64_t step, s
   if (digests.size() != names_.size())
     throw std::logic_error("received the digests of " + std::to_string(digests.size()) + " tensors instead of " +
                            std::to_string(names_.size()));
-  auto& all = incomplete_[step];
-  if (!all.emplace(worker, std::move(digests)).second)
+  auto& received = incomplete_[step];
+  if (!received.emplace(worker, std::move(digests)).second)
     throw std::logic_error("worker " + std::to_string(static_cast<std::uint32_t>(worker)) +
                            " sent its digests of step " + std::to_string(step) + " twice");
-  if (all.size() < workers_) return std::nullopt;
+  if (received.size() < workers_) return std::nullopt;
   const auto complete = std::move(incomplete_.extract(step).mapped());
   const auto& first_digests = complete.begin()->second;
   if (std::all_of(complete.begin(), complete.end(), [&](const auto& other) { return other.second == first_digests; }))

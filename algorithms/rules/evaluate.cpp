@@ -12,7 +12,7 @@ namespace troupe::rules {
 
 namespace {
 
-/// Else one score tells two classes apart.
+/// Returns whether the output has a score for each class. Otherwise, one score separates two classes.
 bool has_score_of_each(models::loss_kind loss) {
   return loss == models::loss_kind::cross_entropy || loss == models::loss_kind::nll;
 }
@@ -22,19 +22,20 @@ at::Tensor classes_of(models::loss_kind loss, const at::Tensor& output) {
   return has_score_of_each(loss) ? output.argmax(-1) : output.gt(0).to(at::kLong);
 }
 
-void add_to(std::vector<class_counts>& counts, const at::Tensor& found, const at::Tensor& targets) {
+void add_to(std::vector<class_counts>& counts, const at::Tensor& predicted, const at::Tensor& targets) {
   const auto classes = static_cast<std::int64_t>(counts.size());
   const auto tally = [&](const at::Tensor& which) { return which.flatten().bincount({}, classes); };
-  const auto samples = tally(targets), taken = tally(found), correct = tally(targets.masked_select(found.eq(targets)));
+  const auto samples = tally(targets), taken = tally(predicted),
+             correct = tally(targets.masked_select(predicted.eq(targets)));
   for (std::int64_t i = 0; i < classes; ++i) {
-    auto& one = counts[static_cast<std::size_t>(i)];
-    one.samples += samples[i].item<std::int64_t>();
-    one.found += taken[i].item<std::int64_t>();
-    one.correct += correct[i].item<std::int64_t>();
+    auto& entry = counts[static_cast<std::size_t>(i)];
+    entry.samples += samples[i].item<std::int64_t>();
+    entry.found += taken[i].item<std::int64_t>();
+    entry.correct += correct[i].item<std::int64_t>();
   }
 }
 
-/// What is counted of a share, or its means of all shares.
+/// Sums over the samples of a share, or sums of the means of all shares.
 struct sums {
   double loss{0}, correct{0}, in_top_k{0}, targets{0};
   bool has_classes{true};
@@ -54,7 +55,7 @@ struct sums {
   }
 };
 
-/// Samples [first, first + count) of share `which`, in a set that begins again at its end.
+/// Returns the indices of samples [first, first + count) of share `which`; the set is repeated after its end.
 std::vector<std::int64_t> indices_of(std::int64_t samples, std::int64_t which, std::int64_t shares, std::int64_t first,
                                      std::int64_t count) {
   std::vector<std::int64_t> indices;
@@ -109,10 +110,10 @@ std::optional<evaluation> evaluate(models::network& net, const data::dataset& se
     whole.in_top_k += of_share.in_top_k / of_share.targets;
   }
   const auto shares = static_cast<double>(how.shares);
-  evaluation found{.loss = whole.loss / shares, .sample_count = samples};
-  if (whole.has_classes) found.accuracy = whole.correct / shares;
-  if (whole.has_classes && how.top_k) found.top_k_accuracy = whole.in_top_k / shares;
-  return found;
+  evaluation result{.loss = whole.loss / shares, .sample_count = samples};
+  if (whole.has_classes) result.accuracy = whole.correct / shares;
+  if (whole.has_classes && how.top_k) result.top_k_accuracy = whole.in_top_k / shares;
+  return result;
 }
 
 }  // namespace troupe::rules

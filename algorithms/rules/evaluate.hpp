@@ -16,7 +16,7 @@ namespace troupe::rules {
 struct class_counts {
   std::int64_t samples{0};  ///< Samples of this class.
   std::int64_t found{0};    ///< Samples predicted to be of this class.
-  std::int64_t correct{0};  ///< Samples for which both hold.
+  std::int64_t correct{0};  ///< Samples of this class that were predicted to be of it.
 };
 
 /// Precision is correct / found, recall correct / samples, F1 their harmonic mean; 0 where the divisor is 0.

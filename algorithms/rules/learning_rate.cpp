@@ -16,9 +16,9 @@ double learning_rate::at(std::uint64_t completed) const {
   }
   if (how == decay::none || steps <= warmup_steps) return 1;
   const auto done = static_cast<double>(std::min(completed, steps) - warmup_steps);
-  const auto all = static_cast<double>(steps - warmup_steps);
+  const auto total = static_cast<double>(steps - warmup_steps);
   const auto left =
-      how == decay::cosine ? 0.5 * (1 + std::cos(std::numbers::pi * done / all)) : std::pow(1 - done / all, power);
+      how == decay::cosine ? 0.5 * (1 + std::cos(std::numbers::pi * done / total)) : std::pow(1 - done / total, power);
   return minimum + (1 - minimum) * left;
 }
 

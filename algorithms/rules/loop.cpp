@@ -90,7 +90,7 @@ host_needs needs_after(const std::vector<loop_word>& loop, const local_work& wor
   const auto leaving =
       std::holds_alternative<exchange_word>(loop[after]) ? after : concurrent_exchange(loop, after, stamp);
   const auto* exchange = leaving < loop.size() ? due_exchange(loop[leaving], stamp) : nullptr;
-  const auto sends = [&](slot what) { return exchange && !exchange->on_device && exchange->sends == what; };
+  const auto sends = [&](slot kind) { return exchange && !exchange->on_device && exchange->sends == kind; };
   return {.parameters = sends(slot::parameters), .gradient = sends(slot::gradient) && !leaves_in_buckets};
 }
 

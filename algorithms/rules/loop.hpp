@@ -49,16 +49,16 @@ struct report_times {
   std::uint64_t next_milestone(std::uint64_t completed) const;
 };
 
-/// Where a worker stands.
+/// Position of a worker in its loop.
 struct loop_position {
   std::size_t word{0};         ///< Index of the next element of the loop.
   std::uint64_t completed{0};  ///< Completed steps.
-  std::uint64_t stamp{0};      ///< Steps that x has made, whether or not they are completed: snapshot::origin.step.
+  std::uint64_t stamp{0};      ///< Number of steps applied to x, completed or not: snapshot::origin.step.
 };
 
 /// How far a request to compute may go.
 struct loop_limits {
-  std::uint64_t granted{0};        ///< No step beyond this many is started.
+  std::uint64_t granted{0};        ///< Total number of steps that may be started.
   std::uint32_t steps_at_once{1};  ///< Maximum number of steps per request.
 };
 
@@ -67,8 +67,8 @@ struct local_work {
   std::vector<verb> verbs{};
   std::uint32_t times{1};     ///< How often the verbs are repeated.
   std::size_t word_after{0};  ///< Position in the loop afterwards.
-  std::uint64_t steps{0};     ///< Steps that it completes.
-  std::uint64_t begins{0};    ///< Steps that it starts, besides the one under way.
+  std::uint64_t steps{0};     ///< Number of steps that it completes.
+  std::uint64_t begins{0};    ///< Number of steps that it starts, besides the one under way.
 };
 
 /// Which tensors an exchange or a report takes from the host.
@@ -76,7 +76,7 @@ struct host_needs {
   bool parameters{false}, gradient{false};
 };
 
-/// Returns the exchange that `word` is, if it is due at `stamp`; otherwise null.
+/// Returns `word` if it is an exchange that is due at `stamp`; otherwise null.
 const exchange_word* due_exchange(const loop_word& word, std::uint64_t stamp);
 
 /// Returns the index of the exchange that can run while the gradient at `word` is computed, because both need only x.
@@ -96,12 +96,12 @@ std::optional<local_work> whole_steps(const std::vector<loop_word>& loop, const 
 local_work next_work(const std::vector<loop_word>& loop, const loop_position& at, const loop_limits& limits,
                      const report_times& reports);
 
-/// Returns where the last gradient of `work` goes while it is computed: to the exchange that follows it at once and
-/// takes it in buckets. Otherwise the bucket_destination is empty.
+/// Returns where the last gradient of `work` goes while it is computed: the exchange that directly follows it, if that
+/// exchange takes it in buckets; otherwise an empty destination.
 bucket_destination gradient_destination(const std::vector<loop_word>& loop, const local_work& work);
 
 /// Predicts what leaves the worker after `work`, so that nothing else has to be copied from the device. The worker
-/// fetches the rest when a prediction is wrong. `stamp` is that before `work`.
+/// fetches the rest when a prediction is wrong. `stamp` is the stamp before `work`.
 host_needs needs_after(const std::vector<loop_word>& loop, const local_work& work, std::uint64_t stamp,
                        bool leaves_in_buckets);
 

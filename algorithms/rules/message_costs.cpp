@@ -11,7 +11,7 @@ namespace {
 
 constexpr double packet_bytes = 1500;
 
-/// For how long messages occupy a wire.
+/// How long messages occupy a wire: a constant time, and a time for each byte.
 struct occupation {
   double seconds{0}, per_byte{0};
 };
@@ -19,9 +19,9 @@ struct occupation {
 using occupations = std::map<std::size_t, occupation>;
 
 void occupy(occupations& wires, std::size_t wire, double per_message, double rate) {
-  auto& found = wires[wire];
-  found.seconds += per_message;
-  found.per_byte += 1 / rate;
+  auto& occupied = wires[wire];
+  occupied.seconds += per_message;
+  occupied.per_byte += 1 / rate;
 }
 
 void occupy(occupations& wires, const message_way& way) {
@@ -29,17 +29,18 @@ void occupy(occupations& wires, const message_way& way) {
   if (way.in) occupy(wires, *way.in, way.per_message, way.in_rate);
 }
 
-/// Returns for how long a byte is on the slower wire.
+/// Returns how long a byte occupies the slower wire, in seconds.
 double length_of(const message_way& way) {
   return std::max(way.out ? 1 / way.out_rate : 0, way.in ? 1 / way.in_rate : 0);
 }
 
-/// Returns how many packets the unluckiest of `messages` loses, if each loses `mean` on average (Poisson).
+/// Returns the expected number of packets lost by the one of `messages` messages that loses most, if each loses `mean`
+/// on average (Poisson).
 double most_lost(double messages, double mean) {
   constexpr double many = 50;
   if (mean <= 0) return 0;
   if (mean > many) return mean + std::sqrt(2 * mean * std::log(std::max(1.0, messages)));
-  // The sum over k of the probability that one of them loses more than k.
+  // The sum over k of the probability that a message loses more than k packets.
   double most = 0, probability = std::exp(-mean), below = probability;
   for (double k = 1; k < 8 * many; ++k) {
     const auto rest = 1 - std::pow(below, messages);
@@ -53,23 +54,23 @@ double most_lost(double messages, double mean) {
 
 using way_between = std::function<message_way(std::uint32_t from, std::uint32_t to)>;
 
-void add_hops(message_costs& made, const way_between& between) {
+void add_hops(message_costs& costs, const way_between& between) {
   occupations wires;
-  for (std::uint32_t member = 0; member + 1 < made.members; ++member) {
+  for (std::uint32_t member = 0; member + 1 < costs.members; ++member) {
     for (const auto& way : {between(member, member + 1), between(member + 1, member)}) {
-      made.hops_latency += way.latency + way.jitter / 2 + way.per_message;
-      made.hops_lost_latency += 2 * way.latency * way.loss;
-      made.hops_seconds_per_byte += length_of(way);
+      costs.hops_latency += way.latency + way.jitter / 2 + way.per_message;
+      costs.hops_lost_latency += 2 * way.latency * way.loss;
+      costs.hops_seconds_per_byte += length_of(way);
       occupy(wires, way);
     }
   }
   for (const auto& [wire, busy] : wires) {
-    made.busiest_seconds = std::max(made.busiest_seconds, busy.seconds);
-    made.busiest_per_byte = std::max(made.busiest_per_byte, busy.per_byte);
+    costs.busiest_seconds = std::max(costs.busiest_seconds, busy.seconds);
+    costs.busiest_per_byte = std::max(costs.busiest_per_byte, busy.per_byte);
   }
 }
 
-/// Calls `visit` with each member and the way from it to each other one.
+/// Calls `visit` for each pair of members, with the sender and the way from it to the receiver.
 void for_all_pairs(std::uint32_t members, const way_between& between,
                    const std::function<void(std::uint32_t, const message_way&)>& visit) {
   for (std::uint32_t from = 0; from < members; ++from)
@@ -77,27 +78,27 @@ void for_all_pairs(std::uint32_t members, const way_between& between,
       if (from != to) visit(from, between(from, to));
 }
 
-void add_pairs(message_costs& made, const way_between& between) {
+void add_pairs(message_costs& costs, const way_between& between) {
   occupations wires;
-  std::vector<std::uint32_t> together(made.members, 1);
-  for_all_pairs(made.members, between, [&](std::uint32_t from, const message_way& way) {
+  std::vector<std::uint32_t> together(costs.members, 1);
+  for_all_pairs(costs.members, between, [&](std::uint32_t from, const message_way& way) {
     occupy(wires, way);
     if (way.in_process) ++together[from];
   });
-  for (const auto count : together) made.together = std::max(made.together, count);
+  for (const auto count : together) costs.together = std::max(costs.together, count);
   std::map<std::array<double, 5>, double> counts;
-  for_all_pairs(made.members, between, [&](std::uint32_t /*from*/, const message_way& way) {
+  for_all_pairs(costs.members, between, [&](std::uint32_t /*from*/, const message_way& way) {
     const auto out = way.out ? wires.at(*way.out) : occupation{}, in = way.in ? wires.at(*way.in) : occupation{};
     counts[{std::max(out.seconds, in.seconds), std::max(out.per_byte, in.per_byte), way.latency, way.jitter,
             way.loss}] += 1;
   });
   for (const auto& [pair, count] : counts)
-    made.pairs.push_back({.seconds = pair[0],
-                          .seconds_per_byte = pair[1],
-                          .latency = pair[2],
-                          .jitter = pair[3],
-                          .loss = pair[4],
-                          .count = count});
+    costs.pairs.push_back({.seconds = pair[0],
+                           .seconds_per_byte = pair[1],
+                           .latency = pair[2],
+                           .jitter = pair[3],
+                           .loss = pair[4],
+                           .count = count});
 }
 
 }  // namespace
@@ -108,27 +109,27 @@ message_way way_in_process() {
 
 message_costs costs_of(std::uint32_t members,
                        const std::function<message_way(std::uint32_t from, std::uint32_t to)>& between) {
-  message_costs made{.members = members, .pairs = {}};
-  add_hops(made, between);
-  if (members <= members_of_pairs) add_pairs(made, between);
-  return made;
+  message_costs costs{.members = members, .pairs = {}};
+  add_hops(costs, between);
+  if (members <= members_of_pairs) add_pairs(costs, between);
+  return costs;
 }
 
 message_costs costs_in_process(std::uint32_t members) {
   const auto n = static_cast<double>(members);
   const auto latency = way_in_process().latency;
-  message_costs made{.members = members, .together = members, .pairs = {}};
-  if (members > 1) made.pairs = {{.latency = latency, .count = n * (n - 1)}};
-  made.hops_latency = 2 * (n - 1) * latency;
-  return made;
+  message_costs costs{.members = members, .together = members, .pairs = {}};
+  if (members > 1) costs.pairs = {{.latency = latency, .count = n * (n - 1)}};
+  costs.hops_latency = 2 * (n - 1) * latency;
+  return costs;
 }
 
 double seconds_to_all(const message_costs& costs, double bytes) {
   double last = 0;
-  for (const auto& each : costs.pairs) {
-    const auto lost = most_lost(each.count, each.loss * std::ceil(bytes / packet_bytes));
-    const auto jitter = each.jitter * each.count / (each.count + 1);
-    last = std::max(last, each.seconds + each.seconds_per_byte * bytes + each.latency * (1 + 2 * lost) + jitter);
+  for (const auto& pair : costs.pairs) {
+    const auto lost = most_lost(pair.count, pair.loss * std::ceil(bytes / packet_bytes));
+    const auto jitter = pair.jitter * pair.count / (pair.count + 1);
+    last = std::max(last, pair.seconds + pair.seconds_per_byte * bytes + pair.latency * (1 + 2 * lost) + jitter);
   }
   return last;
 }
@@ -139,13 +140,13 @@ double seconds_to_handle(const message_costs& costs, double messages, double byt
 
 double seconds_up_and_back(const message_costs& costs, double bytes, double chunk) {
   const auto chunks = chunk > 0 ? std::max(1.0, std::ceil(bytes / chunk)) : 1;
-  const auto each = bytes / chunks;
-  // On the way up, a member reads the sum so far and what it adds.
-  const auto fold = 2 * each / fold_bytes_per_second + 2 * handling_seconds;
-  const auto first = costs.hops_latency + costs.hops_lost_latency * std::ceil(each / packet_bytes) +
-                     costs.hops_seconds_per_byte * each + (static_cast<double>(costs.members) - 1) * fold;
-  const auto next =
-      std::max(costs.busiest_seconds + costs.busiest_per_byte * each, std::max(1.0, costs.together / threads) * fold);
+  const auto chunk_bytes = bytes / chunks;
+  // On the way up, a member reads the partial sum and its own contribution.
+  const auto fold = 2 * chunk_bytes / fold_bytes_per_second + 2 * handling_seconds;
+  const auto first = costs.hops_latency + costs.hops_lost_latency * std::ceil(chunk_bytes / packet_bytes) +
+                     costs.hops_seconds_per_byte * chunk_bytes + (static_cast<double>(costs.members) - 1) * fold;
+  const auto next = std::max(costs.busiest_seconds + costs.busiest_per_byte * chunk_bytes,
+                             std::max(1.0, costs.together / threads) * fold);
   return first + (chunks - 1) * next;
 }
 

@@ -1,6 +1,6 @@
-// How long messages between the members of an exchange take, in so far as a route may be chosen by it: a summary of the
-// network, from which every route predicts its own time. Predictions are functions of what a topology file says, so
-// that all nodes make the same.
+// How long messages between the members of an exchange take: a summary of the network, from which every route predicts
+// its own time, so that one can be chosen. Predictions are functions of the topology file, so that all nodes make the
+// same ones.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,21 @@
 
 namespace troupe::rules {
 
-/// How a message gets from one member to another. It occupies the wires of both ends, and no other message does so at
-/// the same time; an interface of several members is one wire for each direction.
+/// How a message gets from one member to another. It occupies the wires at both ends; a wire carries one message at a
+/// time. An interface shared by several members is one wire for each direction.
 struct message_way {
-  std::optional<std::size_t> out{}, in{};  ///< Numbers of the wires, chosen by the caller; none if they are no limit.
+  std::optional<std::size_t> out{}, in{};  ///< Numbers of the wires, chosen by the caller; empty for no limit.
   double out_rate{std::numeric_limits<double>::infinity()}, in_rate{out_rate};  ///< In bytes per second.
-  double per_message{0};         ///< For how long a message occupies a wire in addition to its bytes, in seconds.
+  double per_message{0};         ///< Time for which a message occupies a wire besides that of its bytes, in seconds.
   double latency{0}, jitter{0};  ///< In seconds.
-  double loss{0};                ///< Probability for each packet of 1,500 bytes, of a delay by twice the latency.
+  double loss{0};                ///< Probability that a packet of 1,500 bytes is delayed by twice the latency.
   bool in_process{false};        ///< Whether both members share the threads and the memory of a process.
 };
 
 /// Pairs of members whose messages take equally long when each member sends one of the same size to every other.
 struct equal_pairs {
-  double seconds{0};           ///< Until both wires have carried all of their messages, if these have no bytes,
-  double seconds_per_byte{0};  ///< and how much longer it takes for each byte of one of them.
+  double seconds{0};           ///< Time until both wires have carried all their messages, without the bytes.
+  double seconds_per_byte{0};  ///< Additional time for each byte of a message.
   double latency{0}, jitter{0}, loss{0};
   double count{0};
 };
@@ -36,21 +36,21 @@ struct message_costs {
   std::uint32_t together{1};       ///< Largest number of members in one process.
   std::vector<equal_pairs> pairs;  ///< Empty if there are more than members_of_pairs members.
 
-  /// The hops of a message from the first member up to the last one, from each to the next, and back.
-  double hops_latency{0};       ///< Sum, in seconds, with the mean of jitter and the time of messages without bytes.
-  double hops_lost_latency{0};  ///< Sum of the expected delays by losses, for each packet.
-  double hops_seconds_per_byte{0};  ///< Sum of the times on wires, for each byte.
-  double busiest_seconds{0};        ///< For how long the message occupies the busiest wire, if it has no bytes,
-  double busiest_per_byte{0};       ///< and for each byte.
+  // The hops of a message that travels from the first member to the last one, from each to the next, and back:
+  double hops_latency{0};           ///< Sum of latency, mean jitter and message_way::per_message, in seconds.
+  double hops_lost_latency{0};      ///< Sum of the expected delays by losses, in seconds for each packet.
+  double hops_seconds_per_byte{0};  ///< Sum of the times on the slower wire, in seconds for each byte.
+  double busiest_seconds{0};        ///< Time for which the message occupies the busiest wire, without its bytes.
+  double busiest_per_byte{0};       ///< Time for which each byte of it occupies the busiest wire.
 };
 
-/// Number of members up to which every pair of them is looked at. Beyond, sending to everyone is no option: a plan
-/// lists n² edges then.
+/// Maximum number of members for which every pair is considered. With more members, sending to all of them is not an
+/// option, because a plan would list n² edges.
 constexpr std::uint32_t members_of_pairs = 1024;
 
-/// What takes time in a process: until the thread of an actor wakes up, handling a message, and folding contributions.
-/// Processes handle messages on two threads. Rounded such that few workers on the cores of one machine choose what is
-/// the fastest there; docs/algorithms.md states them.
+/// Costs in a process: waking the thread of an actor, handling a message, and folding contributions. Processes handle
+/// messages on two threads. The values are rounded such that a few workers on the cores of one machine choose the
+/// fastest route there; docs/algorithms.md states them.
 constexpr double wake_seconds = 10e-6, handling_seconds = 2e-6, fold_bytes_per_second = 18e9, threads = 2;
 
 /// Returns the way between two members of one process.
@@ -70,7 +70,7 @@ double seconds_to_all(const message_costs& costs, double bytes);
 double seconds_to_handle(const message_costs& costs, double messages, double bytes);
 
 /// Returns the seconds in which a sum of `bytes` travels from the first member to the last one and back as the mean,
-/// cut into chunks of at most `chunk` bytes (0: uncut), of which one follows the other.
+/// cut into chunks of at most `chunk` bytes (0: uncut) that follow one another.
 double seconds_up_and_back(const message_costs& costs, double bytes, double chunk);
 
 }  // namespace troupe::rules

@@ -17,23 +17,23 @@ bool is_negative_zero(float value) {
 }
 
 std::vector<bool> missing_on_host(const at::Tensor& gradient, const std::vector<range>& tensors) {
-  const std::span all{gradient.const_data_ptr<float>(), static_cast<std::size_t>(gradient.numel())};
+  const std::span elements{gradient.const_data_ptr<float>(), static_cast<std::size_t>(gradient.numel())};
   std::vector<bool> missing;
   for (const auto& where : tensors) {
-    const auto own = all.subspan(static_cast<std::size_t>(where.first), static_cast<std::size_t>(where.count));
+    const auto own = elements.subspan(static_cast<std::size_t>(where.first), static_cast<std::size_t>(where.count));
     missing.push_back(std::all_of(own.begin(), own.end(), is_negative_zero));
   }
   return missing;
 }
 
-/// One transfer for all tensors.
+/// Copies the results of all tensors to the host in one transfer.
 std::vector<bool> missing_on_device(const at::Tensor& gradient, const std::vector<range>& tensors) {
   const auto marked = gradient.eq(0).logical_and_(gradient.signbit());
-  std::vector<at::Tensor> each;
-  for (const auto& where : tensors) each.push_back(marked.narrow(0, where.first, where.count).all());
-  const auto found = at::stack(each).cpu();
-  const auto* values = found.const_data_ptr<bool>();
-  return std::vector<bool>(values, values + found.numel());
+  std::vector<at::Tensor> flags;
+  for (const auto& where : tensors) flags.push_back(marked.narrow(0, where.first, where.count).all());
+  const auto missing = at::stack(flags).cpu();
+  const auto* values = missing.const_data_ptr<bool>();
+  return std::vector<bool>(values, values + missing.numel());
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Which tensors of a flat gradient have no gradient, as opposed to a gradient of zeros: the loss does not depend on
 // them in this step (PyTorch: grad is None). An optimizer skips them.
 //
-// MG-1: a tensor has no gradient where all of its elements are −0. −0 is the neutral element of addition and remains −0
+// MG-1: a tensor has no gradient if all of its elements are −0. −0 is the neutral element of addition and remains −0
 // if it is multiplied or divided by a positive number. Therefore, a weighted sum or mean of gradients has none exactly
 // where no summand has one, whichever exchange computes it, and nothing else needs to be sent.
 // MG-2: a gradient that was computed does not consist of −0, because backward passes add it to +0. The only exception
@@ -16,10 +16,11 @@
 
 namespace troupe::rules {
 
-/// Writes into `gradient` [P], float32, that `tensor` has none.
+/// Marks in `gradient` [P], float32, that `tensor` has no gradient.
 void mark_missing(const at::Tensor& gradient, const range& tensor);
 
-/// Returns, for each of `tensors`, whether `gradient` [P], float32, has none. On an accelerator, waits for its work.
+/// Returns, for each of `tensors`, whether it has no gradient in `gradient` [P], float32. On an accelerator, waits for
+/// its work.
 std::vector<bool> missing_in(const at::Tensor& gradient, const std::vector<range>& tensors);
 
 }  // namespace troupe::rules

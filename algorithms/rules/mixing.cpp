@@ -33,7 +33,7 @@ void join(graph& wires, std::uint32_t a, std::uint32_t b) {
   wires.hears[b].push_back(a);
 }
 
-/// Brings rows in order and drops what stands twice, or for itself.
+/// Sorts each row and removes duplicate edges and self-loops.
 graph tidied(graph wires) {
   for (std::uint32_t member = 0; member < wires.hears.size(); ++member) {
     auto& row = wires.hears[member];
@@ -52,7 +52,8 @@ graph reversed(const graph& wires) {
   return result;
 }
 
-/// Breadth first along the rows of `next`.
+/// Returns the number of hops from `from` to each member along the rows of `next`, found breadth first; n for a member
+/// that is not reached.
 std::vector<std::uint32_t> hops_from(const graph& next, std::uint32_t from) {
   const auto never = static_cast<std::uint32_t>(next.hears.size());
   std::vector<std::uint32_t> hops(never, never);
@@ -68,7 +69,7 @@ std::vector<std::uint32_t> hops_from(const graph& next, std::uint32_t from) {
   return hops;
 }
 
-/// Each member and those 1 to degree/2 further on, and for an odd degree the one opposite.
+/// Returns edges from each member to the next degree/2 members and, for an odd degree, to the opposite member.
 std::vector<edge> circulant_edges(std::uint32_t n, std::uint32_t degree) {
   std::vector<edge> edges;
   for (std::uint32_t member = 0; member < n; ++member)
@@ -78,7 +79,7 @@ std::vector<edge> circulant_edges(std::uint32_t n, std::uint32_t degree) {
   return edges;
 }
 
-/// Which pairs of members have an edge.
+/// The pairs of members that have an edge.
 class adjacency {
  public:
   explicit adjacency(const std::vector<edge>& edges) {
@@ -96,15 +97,16 @@ class adjacency {
   std::unordered_set<std::uint64_t> joined_;
 };
 
-/// Puts a–d and c–b for a–b and c–d, one of its two ways round; where that is no simple graph, nothing.
-void switch_edges(edge& one, edge& other, bool turned, adjacency& all) {
+/// Replaces edges a–b and c–d by a–d and c–b, with the second edge reversed if `turned`. Does nothing if the result
+/// would not be a simple graph.
+void switch_edges(edge& one, edge& other, bool turned, adjacency& pairs) {
   const auto [a, b] = one;
   const auto [c, d] = turned ? edge{other.second, other.first} : other;
-  if (a == c || a == d || b == c || b == d || all.joined(a, d) || all.joined(c, b)) return;
-  all.part(a, b);
-  all.part(c, d);
-  all.join(a, d);
-  all.join(c, b);
+  if (a == c || a == d || b == c || b == d || pairs.joined(a, d) || pairs.joined(c, b)) return;
+  pairs.part(a, b);
+  pairs.part(c, d);
+  pairs.join(a, d);
+  pairs.join(c, b);
   one = {a, d};
   other = {c, b};
 }
@@ -163,12 +165,12 @@ graph random_regular_graph(std::uint32_t n, std::uint32_t degree, std::uint64_t 
   TROUPE_ASSERT(has_regular_graph(n, degree), "no regular graph of this degree exists");
   data::random_stream random{data::keyed(seed, data::purpose::graph, n, degree)};
   auto edges = circulant_edges(n, degree);
-  adjacency all{edges};
+  adjacency pairs{edges};
   for (;;) {
     for (std::size_t i = 0; i < 10 * edges.size(); ++i) {
-      auto& one = edges[random.below(edges.size())];
-      auto& other = edges[random.below(edges.size())];
-      switch_edges(one, other, random.below(2) == 1, all);
+      auto& one_edge = edges[random.below(edges.size())];
+      auto& other_edge = edges[random.below(edges.size())];
+      switch_edges(one_edge, other_edge, random.below(2) == 1, pairs);
     }
     auto wires = graph_of_edges(n, edges);
     if (!unconnected_members(wires)) return wires;
@@ -197,12 +199,12 @@ mixing_matrix metropolis_weights(const graph& wires) {
   mixing_matrix mixing{std::vector<std::vector<neighbour>>(n)};
   for (std::uint32_t member = 0; member < n; ++member) {
     auto& row = mixing.rows[member];
-    neighbour itself{member, share(member)};  // what is left of 1: the same bits as its share on a regular graph
+    neighbour itself{member, share(member)};  // the rest of 1; on a regular graph, its share to the bit
     for (const auto other : wires.hears[member]) {
       row.push_back({other, std::min(share(member), share(other))});
       itself.weight += share(member) - row.back().weight;
     }
-    const auto behind = std::find_if(row.begin(), row.end(), [&](const auto& each) { return each.index > member; });
+    const auto behind = std::find_if(row.begin(), row.end(), [&](const auto& entry) { return entry.index > member; });
     row.insert(behind, itself);
   }
   return mixing;
@@ -213,7 +215,7 @@ mixing_matrix uniform_weights(const graph& wires) {
   for (std::uint32_t member = 0; member < wires.hears.size(); ++member) {
     auto members = wires.hears[member];
     members.insert(std::upper_bound(members.begin(), members.end(), member), member);
-    for (const auto each : members) mixing.rows[member].push_back({each, 1 / static_cast<double>(members.size())});
+    for (const auto column : members) mixing.rows[member].push_back({column, 1 / static_cast<double>(members.size())});
   }
   return mixing;
 }
@@ -234,8 +236,8 @@ mixing_matrix matrix_of(const std::vector<std::vector<double>>& rows) {
 graph graph_of(const mixing_matrix& mixing) {
   auto wires = without_edges(static_cast<std::uint32_t>(mixing.rows.size()));
   for (std::uint32_t member = 0; member < mixing.rows.size(); ++member)
-    for (const auto& each : mixing.rows[member])
-      if (each.index != member) wires.hears[member].push_back(each.index);
+    for (const auto& entry : mixing.rows[member])
+      if (entry.index != member) wires.hears[member].push_back(entry.index);
   return wires;
 }
 
@@ -244,9 +246,9 @@ std::optional<uneven_sum> first_uneven(const mixing_matrix& mixing, stochastic w
   const auto n = static_cast<std::uint32_t>(mixing.rows.size());
   std::vector<double> rows(n), columns(n);
   for (std::uint32_t member = 0; member < n; ++member) {
-    for (const auto& each : mixing.rows[member]) {
-      rows[member] += each.weight;
-      columns[each.index] += each.weight;
+    for (const auto& entry : mixing.rows[member]) {
+      rows[member] += entry.weight;
+      columns[entry.index] += entry.weight;
     }
   }
   for (const bool of_row : {true, false}) {
@@ -275,9 +277,9 @@ std::uint32_t period_of(const mixing_matrix& mixing) {
   const auto level = hops_from(graph_of(mixing), 0);
   std::uint32_t period = 0;
   for (std::uint32_t member = 0; member < never; ++member) {
-    for (const auto& each : mixing.rows[member]) {
-      TROUPE_ASSERT(level[member] != never && level[each.index] != never, "only a connected graph has a period");
-      period = std::gcd(period, level[member] + 1 - level[each.index]);  // of a breadth-first search: never below 0
+    for (const auto& entry : mixing.rows[member]) {
+      TROUPE_ASSERT(level[member] != never && level[entry.index] != never, "only a connected graph has a period");
+      period = std::gcd(period, level[member] + 1 - level[entry.index]);  // breadth-first levels: never below 0
     }
   }
   return period;
@@ -290,7 +292,7 @@ std::optional<mixing_rates> rates_of(const mixing_matrix& mixing) {
   auto dense = at::zeros({n, n}, at::kDouble);
   auto entries = dense.accessor<double, 2>();
   for (std::int64_t row = 0; row < n; ++row)
-    for (const auto& each : mixing.rows[static_cast<std::size_t>(row)]) entries[row][each.index] = each.weight;
+    for (const auto& entry : mixing.rows[static_cast<std::size_t>(row)]) entries[row][entry.index] = entry.weight;
   const bool symmetric = dense.equal(dense.t());
   const auto values = symmetric ? at::linalg_eigvalsh(dense) : at::linalg_eigvals(dense);
   const auto ascending = std::get<0>(at::sort(at::abs(values)));

@@ -16,16 +16,16 @@ struct graph {
   std::vector<std::vector<std::uint32_t>> hears;  ///< By member.
 };
 
-/// Returns a ring: each member and the next.
+/// Returns a ring: each member is joined to the next.
 graph ring_graph(std::uint32_t n);
 
-/// Returns a line: each member and the next; the ends have one neighbour.
+/// Returns a line: each member is joined to the next; the ends have one neighbour.
 graph line_graph(std::uint32_t n);
 
 /// Returns a torus of rings in rows and columns; the member in row r and column c is r · columns + c.
 graph torus_graph(std::uint32_t rows, std::uint32_t columns);
 
-/// Returns a star: member 0 and every other member.
+/// Returns a star: member 0 is joined to every other member.
 graph star_graph(std::uint32_t n);
 
 /// Returns a complete graph.
@@ -39,8 +39,8 @@ graph exponential_graph(std::uint32_t n);
 bool has_regular_graph(std::uint32_t n, std::uint32_t degree);
 
 /// Returns a connected graph in which every member has `degree` neighbours, as a function of the arguments alone.
-/// Requires has_regular_graph. It is made from a circulant graph by random switches of two edges, ten per edge, and
-/// more until it is connected.
+/// Requires has_regular_graph. The graph is made from a circulant graph by random switches of two edges, ten per edge,
+/// and more until it is connected.
 graph random_regular_graph(std::uint32_t n, std::uint32_t degree, std::uint64_t seed);
 
 /// Returns the graph with these edges between pairs of different members below n.
@@ -78,22 +78,22 @@ graph graph_of(const mixing_matrix& mixing);
 struct uneven_sum {
   bool of_row{true};       ///< Whether it is a row.
   std::uint32_t index{0};  ///< Number of the row or column, from 0.
-  double sum{0};           ///< What it sums to.
+  double sum{0};           ///< Its sum.
 };
 
 /// What must sum to 1: rows and columns, so that all members reach the mean of their values; or columns alone, which
 /// keeps the sum of all values, as push-sum requires.
 enum class stochastic : std::uint8_t { doubly, by_column };
 
-/// Returns a row or column that should sum to 1 ± 1e-6 and does not, or nothing.
+/// Returns a row or column that must sum to 1 ± 1e-6 and does not, or nothing if there is none.
 std::optional<uneven_sum> first_uneven(const mixing_matrix& mixing, stochastic which = stochastic::doubly);
 
 /// Returns members (j, i) such that nothing of j ever reaches i, or nothing if the graph is (strongly) connected.
 std::optional<std::pair<std::uint32_t, std::uint32_t>> unconnected_members(const graph& wires);
 
-/// Returns the greatest common divisor of the lengths of all cycles of W's graph, where an own weight is a cycle of
-/// length 1; 1 for one member. W must be connected. If the period p exceeds 1, W has p eigenvalues of absolute value 1
-/// (a gap of 0): values only circulate, and the members never agree.
+/// Returns the greatest common divisor of the lengths of all cycles of W's graph, where a weight on the diagonal is a
+/// cycle of length 1; 1 for one member. W must be connected. If the period p exceeds 1, W has p eigenvalues of absolute
+/// value 1 (a gap of 0): values only circulate, and the members never agree.
 std::uint32_t period_of(const mixing_matrix& mixing);
 
 /// Rate at which repeated mixing brings all members to the mean of their values; W must be doubly stochastic. Source:

@@ -94,7 +94,7 @@ std::uint64_t mixing_schedule::ahead_of(std::uint32_t member) const {
     const auto& hearers = hearers_.front()[member];
     return std::binary_search(hearers.begin(), hearers.end(), other);
   };
-  if (constant() && std::all_of(heard.begin(), heard.end(), hears_it)) return 1;  // as in most graphs, however large
+  if (constant() && std::all_of(heard.begin(), heard.end(), hears_it)) return 1;  // most graphs: no search needed
   std::uint64_t most = 1;
   for (std::uint64_t k = 0; k < period_.size(); ++k) {
     const auto distances = distances_from(member, k);

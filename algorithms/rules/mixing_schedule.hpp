@@ -10,17 +10,17 @@
 
 namespace troupe::rules {
 
-/// The mixing matrices of all exchanges: those of one period, over and over.
+/// The mixing matrices of all exchanges: those of one period, repeated.
 class mixing_schedule {
  public:
-  /// One member that hears another one in some of the exchanges.
+  /// A member that hears another one in some of the exchanges.
   struct hearing {
     std::uint32_t from{0};  ///< The member that is heard.
     std::uint32_t to{0};    ///< The member that hears it.
     double share{1};        ///< Share of the exchanges, at most 1.
   };
 
-  /// The matrices of one period, at least one, all [n, n].
+  /// `period` are the matrices of one period, at least one, all [n, n].
   explicit mixing_schedule(std::vector<mixing_matrix> period);
 
   /// Returns the number of members, n.
@@ -45,7 +45,7 @@ class mixing_schedule {
   /// Returns the graph of all exchanges together.
   rules::graph graph() const;
 
-  /// Returns which member ever hears which other one, by from and to.
+  /// Returns all pairs of members of which one ever hears the other, by `from` and `to`.
   std::vector<hearing> hearings() const;
 
   /// Returns the largest number of members that `member` averages in an exchange.
@@ -54,12 +54,12 @@ class mixing_schedule {
   /// Returns whether the graphs look the same from each member.
   bool is_symmetric() const { return is_symmetric_; }
 
-  /// Returns for each member the number of exchanges, the first of them k, after which it has heard `from` itself or
-  /// through others; at least n · period if it never does.
+  /// Returns, for each member, the number of exchanges from k on after which it has heard `from`, directly or through
+  /// others; at least n · period if it never does.
   std::vector<std::uint64_t> distances_from(std::uint32_t from, std::uint64_t k) const;
 
-  /// Returns by how many exchanges the parameters that `member` hears may be ahead of it, at least 1: others go on
-  /// until they have heard, themselves or through others, that this one is late.
+  /// Returns how many exchanges the members that `member` hears can be ahead of it, at least 1: the largest number of
+  /// exchanges until one of them has heard `member`, directly or through others.
   std::uint64_t ahead_of(std::uint32_t member) const;
 
  private:
@@ -70,7 +70,8 @@ class mixing_schedule {
   bool is_symmetric_;
 };
 
-/// Returns the product of all matrices of a period, which says how far it brings the members together; for n ≤ 1024.
+/// Returns the product of all matrices of a period, which determines how close it brings the members to each other;
+/// for n ≤ 1024.
 mixing_matrix product_of_period(const mixing_schedule& schedule);
 
 }  // namespace troupe::rules

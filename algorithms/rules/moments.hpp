@@ -13,8 +13,8 @@
 namespace troupe::rules {
 
 /// Merges summands [2·C], each C means and then C biased variances over `weight` samples: mean = Σ nᵢmᵢ / Σ nᵢ,
-/// variance = Σ nᵢ(vᵢ + (mᵢ − mean)²) / Σ nᵢ, folded in order in double precision and rounded once. [2·C], fresh from
-/// `pool`. A single summand is returned as it is.
+/// variance = Σ nᵢ(vᵢ + (mᵢ − mean)²) / Σ nᵢ, folded in order in double precision and rounded once. Returns [2·C],
+/// fresh from `pool`. A single summand is returned as it is.
 at::Tensor moments_in_order(const std::vector<weighted>& summands, models::buffer_pool& pool);
 
 }  // namespace troupe::rules

@@ -36,7 +36,8 @@ void divide(float* sum, float divisor, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) sum[i] = sum[i] / divisor;
 }
 
-/// Returns the fold of all summands, block by block, each handed to `finish(sum, length)` while it is in the cache.
+/// Returns the fold of all summands, made block by block; calls `finish(sum, length)` for each block while it is in the
+/// cache.
 template <class Finish>
 at::Tensor fold_in_order(const std::vector<weighted>& summands, models::buffer_pool& pool, Finish finish) {
   const auto count = summands.front().values.numel();
@@ -176,8 +177,8 @@ rank_fold& rank_folds::add(const part& contribution) {
 }
 
 std::vector<rank_id> rank_folds::missing(std::uint64_t step) const {
-  const auto found = steps_.find(step);
-  for (const auto& fold : found == steps_.end() ? blank_ : found->second)
+  const auto folds = steps_.find(step);
+  for (const auto& fold : folds == steps_.end() ? blank_ : folds->second)
     if (!fold.complete()) return fold.missing();
   return {};
 }

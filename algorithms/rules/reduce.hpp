@@ -1,6 +1,6 @@
 // Sums as Troupe promises them: per element, the left fold in rank order of weight times value, then one division, in
-// our own loops without contraction. How a tensor is cut into shards, chunks or buckets, and what arrives first, may
-// change the time, never the bits.
+// our own loops without contraction. Cutting a tensor into shards, chunks or buckets, and the order of arrival, may
+// change the time but never the bits.
 #pragma once
 
 #include "troupe/algorithms/messages/part.hpp"
@@ -40,7 +40,7 @@ at::Tensor fold_last(const at::Tensor& so_far, const weighted& last, double tota
 std::vector<range> even_ranges(std::int64_t total, std::int64_t pieces);
 
 /// Cuts `whole`, which begins on a 64-byte boundary, into as few ranges as possible of nearly equal size, on such
-/// boundaries, with at most `most` elements each (64 bytes if `most` is less). most = 0: returns `whole` uncut.
+/// boundaries, with at most `most` elements each (64 bytes if `most` is less). Returns `whole` uncut if `most` is 0.
 std::vector<range> ranges_of_at_most(const range& whole, std::int64_t most);
 
 /// Throws exchange_error (mismatch) unless `piece` is the range of `cut` given by its key.
@@ -49,7 +49,7 @@ void check_fits(const part& piece, const std::vector<range>& cut);
 /// Collects one tensor's contributions from all ranks, each once, in any order of arrival.
 class rank_fold {
  public:
-  /// Expects one contribution of each of so many ranks.
+  /// Expects one contribution from each of `world_size` ranks.
   explicit rank_fold(std::uint32_t world_size) : summands_(world_size), came_(world_size) {}
 
   /// Stores the contribution of `rank`. Throws exchange_error: stale (arrived before), mismatch (shape).
@@ -92,10 +92,10 @@ part result_of(const rank_fold& fold, const part& last, rank_id owner, at::Tenso
 part take_result(rank_fold& fold, const part& last, rank_id owner, models::buffer_pool& pool);
 
 /// The folds of all steps that have not ended, each split into pieces: the state of a member that collects
-/// contributions, where a peer's may belong to the next step.
+/// contributions, some of which may already belong to the next step.
 class rank_folds {
  public:
-  /// Expects, in each step, one contribution of each rank to each of the pieces.
+  /// Expects, in each step, one contribution from each rank to each of the pieces.
   explicit rank_folds(std::uint32_t world_size, std::size_t pieces = 1) : blank_(pieces, rank_fold{world_size}) {}
 
   /// Stores a contribution and returns the fold of its step and piece (key::part, below `pieces`). Throws as

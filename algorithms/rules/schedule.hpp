@@ -15,7 +15,7 @@ struct schedule {
   std::uint64_t checkpoint_every{0};  ///< Interval between checkpoints, in steps; 0 for none.
   std::uint64_t verify_every{0};      ///< Interval at which equal replicas are compared, in steps; 0 for never.
 
-  /// Returns whether an epoch ends with the step that makes `step` completed ones.
+  /// Returns whether an epoch ends after `step` completed steps.
   bool epoch_ends_at(std::uint64_t step) const { return step > 0 && step % steps_per_epoch == 0; }
   /// Returns whether the result after `step` completed steps is evaluated.
   bool evaluated_at(std::uint64_t step) const { return step == steps || (step > 0 && step % evaluate_every == 0); }
@@ -30,7 +30,7 @@ struct schedule {
     return checkpoint_every > 0 && step > 0 && step < steps && step % checkpoint_every == 0;
   }
 
-  /// Returns the first such step after `step`; the largest number if there is none.
+  /// Returns the first checkpoint after `step`; the largest number if there is none.
   std::uint64_t next_checkpoint(std::uint64_t step) const {
     constexpr auto never = std::numeric_limits<std::uint64_t>::max();
     if (checkpoint_every == 0) return never;

@@ -6,7 +6,7 @@ namespace troupe::rules {
 
 namespace {
 
-/// Fills ranges of at most `most` elements one after the other, but leaves a parameter for each range still to come.
+/// Fills ranges of at most `most` elements one after the other, but leaves a parameter for each remaining range.
 std::vector<range> fill(const std::vector<range>& parameters, std::size_t shards, std::int64_t most) {
   std::vector<range> result;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -32,7 +32,7 @@ std::vector<range> parameter_shards(const models::flat_layout& layout, std::uint
     parameters.push_back({first, end - first});
     most = std::max(most, end - first);
   }
-  // The smallest bound that few enough ranges can keep: none below the largest parameter can, the whole always can.
+  // Finds the smallest bound that `count` ranges can keep. It is at least the largest parameter and at most the whole.
   const auto count = std::min<std::size_t>(shards, parameters.size());
   auto enough = layout.parameter_end;
   while (most < enough) {

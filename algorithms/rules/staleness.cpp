@@ -16,16 +16,16 @@ void count(staleness_tally& tally, std::uint64_t staleness) {
 }
 
 staleness_tally pooled(const std::vector<staleness_tally>& tallies) {
-  staleness_tally all;
+  staleness_tally total;
   for (const auto& tally : tallies) {
-    all.counts.resize(std::max(all.counts.size(), tally.counts.size()));
-    for (std::size_t entry = 0; entry < tally.counts.size(); ++entry) all.counts[entry] += tally.counts[entry];
-    all.applied += tally.applied;
-    all.sum += tally.sum;
-    all.most = std::max(all.most, tally.most);
-    all.refused += tally.refused;
+    total.counts.resize(std::max(total.counts.size(), tally.counts.size()));
+    for (std::size_t entry = 0; entry < tally.counts.size(); ++entry) total.counts[entry] += tally.counts[entry];
+    total.applied += tally.applied;
+    total.sum += tally.sum;
+    total.most = std::max(total.most, tally.most);
+    total.refused += tally.refused;
   }
-  return all;
+  return total;
 }
 
 staleness_tally since(const staleness_tally& before, const staleness_tally& now) {

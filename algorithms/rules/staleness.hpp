@@ -19,7 +19,7 @@ void count(staleness_tally& tally, std::uint64_t staleness);
 staleness_tally pooled(const std::vector<staleness_tally>& tallies);
 
 /// Returns the tally of what was counted after `before`, where `now` continues `before`. Its `most` is exact unless it
-/// falls into the last entry; in that case it is that of `now`.
+/// falls into the last entry; in that case it is `now.most`.
 staleness_tally since(const staleness_tally& before, const staleness_tally& now);
 
 /// Returns the mean staleness; 0 for an empty tally.

@@ -11,7 +11,7 @@ namespace troupe::rules {
 
 /// Returns the number of columns of a torus on which W looks the same from each node: moving all nodes by any number of
 /// rows and columns, around the ends, leaves W as it is. Node i is in row i / columns. A circulant W, such as that of a
-/// ring, has one row of n columns. Returns nothing if W has no such symmetry, and for a W of no nodes.
+/// ring, has one row of n columns. Returns nothing if W has no such symmetry or no nodes.
 std::optional<std::uint32_t> columns_of_symmetry(const mixing_matrix& mixing);
 
 /// Returns the rates of a W that has this symmetry: W is normal, and its eigenvalues are the discrete Fourier transform

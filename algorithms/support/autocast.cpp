@@ -4,7 +4,7 @@
 
 namespace troupe {
 
-// As torch.autocast's __enter__ and __exit__.
+// The constructor and the destructor do what torch.autocast's __enter__ and __exit__ do.
 autocast_scope::autocast_scope(bool wanted, c10::DeviceType device) : wanted_(wanted), device_(device) {
   if (!wanted_) return;
   enabled_before_ = at::autocast::is_autocast_enabled(device_);

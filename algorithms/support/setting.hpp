@@ -27,7 +27,7 @@ enum class setting_type : std::uint8_t {
   endpoint,       ///< "10.0.0.1:4700".
   words,          ///< A list of strings.
   reals,          ///< A list of numbers.
-  real_or_reals,  ///< A number that stands for all, or a list of numbers; kept as a list.
+  real_or_reals,  ///< A number that applies to all, or a list of numbers; kept as a list.
   choice_or_matrix,  ///< One of `choices`, or a list of rows of numbers, all rows of one length.
   pairs,             ///< A list of lists of two strings.
   devices,           ///< "auto", "cpu", "cuda", "cuda:1", or a list of "cpu" and "cuda:N"; kept as a list.
@@ -45,7 +45,7 @@ struct setting {
   std::string default_text;               ///< Default as it would appear in the file; empty if unset.
   std::string explanation;                ///< One line of help for `troupe explain` and the reference page.
   std::vector<std::string> choices{};     ///< Choices of `choice`, `choice_or_matrix` and `delay`.
-  std::optional<double> minimum{};        ///< Smallest value; of a duration, in seconds. Empty if there is none.
+  std::optional<double> minimum{};        ///< Smallest value, in seconds for a duration; empty if there is none.
   std::optional<double> maximum{};        ///< Largest value; always empty for a duration.
   bool minimum_excluded{false};           ///< Whether the value must exceed the minimum.
   bool maximum_excluded{false};           ///< Whether the value must be below the maximum.

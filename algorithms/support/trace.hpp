@@ -13,18 +13,19 @@
 
 namespace troupe {
 
-/// Points in time, since the origin of the clock that the actors of the run use: the steady clock, or virtual time.
+/// Point in time, counted from the origin of the clock that the actors of the run use: the steady clock, or virtual
+/// time.
 using trace_time = std::chrono::nanoseconds;
 
 /// A number that describes a span; its name is a literal.
 using trace_detail = std::pair<const char*, std::int64_t>;
 
-/// A span of time on a track. Spans of one track are nested, or apart from each other.
+/// A span of time on a track. Spans of one track are nested or disjoint.
 struct trace_span {
-  /// Whether an arrow begins here, or ends here: each part that one port sends and another one receives has one.
+  /// Whether an arrow begins or ends at the span. Each part that travels from one port to another has one arrow.
   enum class arrow : std::uint8_t { none, begins, ends };
   std::uint32_t track{0};
-  const char* what{""};  ///< A literal without characters that JSON escapes.
+  const char* what{""};  ///< Name of the span: a literal without characters that JSON escapes.
   trace_time begin{0}, end{0};
   std::span<const trace_detail> details{};
   arrow with{arrow::none};
@@ -35,7 +36,7 @@ class trace_sink {
  public:
   virtual ~trace_sink() = default;
 
-  /// Returns the number of the track of this name.
+  /// Returns the number of the track with this name.
   virtual std::uint32_t track(const std::string& name) = 0;
 
   virtual void add(const trace_span& span) = 0;
@@ -73,7 +74,7 @@ class trace_track {
   std::uint32_t number_{0};
 };
 
-/// Returns a point in time of a clock.
+/// Converts a point in time of a clock.
 template <class TimePoint>
 trace_time trace_time_of(TimePoint when) {
   return std::chrono::duration_cast<trace_time>(when.time_since_epoch());

@@ -13,18 +13,18 @@ namespace troupe {
 namespace {
 
 data::loader_options loading(const replica_options& options) {
-  data::loader_options made{.samples = options.samples,
-                            .scale = options.scale,
-                            .sampling = options.sampling,
-                            .augment = options.augment,
-                            .seed = options.seed,
-                            .threads = options.loading};
+  data::loader_options result{.samples = options.samples,
+                              .scale = options.scale,
+                              .sampling = options.sampling,
+                              .augment = options.augment,
+                              .seed = options.seed,
+                              .threads = options.loading};
   if (options.accelerator)
-    made.for_device = [device = options.accelerator](at::IntArrayRef sizes, at::ScalarType type) {
+    result.for_device = [device = options.accelerator](at::IntArrayRef sizes, at::ScalarType type) {
       return device->take_pinned(sizes, type);
     };
-  made.batches = options.batches;
-  return made;
+  result.batches = options.batches;
+  return result;
 }
 
 std::size_t as_size(std::int64_t number) {
@@ -45,8 +45,8 @@ std::uint64_t batches::number_at(std::uint64_t step) const {
 }
 
 std::optional<std::uint64_t> batches::assigned_at(std::uint64_t step) const {
-  for (const auto& one : assigned_)
-    if (step >= one.first_step && step < one.end()) return one.first_batch + (step - one.first_step);
+  for (const auto& entry : assigned_)
+    if (step >= entry.first_step && step < entry.end()) return entry.first_batch + (step - entry.first_step);
   return std::nullopt;
 }
 
@@ -54,7 +54,7 @@ std::int64_t batches::samples_at(std::uint64_t step) const {
   return data::batch_size_at(options_.sampling, number_at(step));
 }
 
-/// Samples of a micro-batch; the last of a batch that is not full may have fewer.
+/// Returns the number of samples of a micro-batch; the last one of a batch that is not full may have fewer.
 std::int64_t batches::micro_batch_size() const {
   return options_.sampling.batch_size / options_.micro_batches;
 }
@@ -82,11 +82,12 @@ std::span<const std::int64_t> batches::rows_of(std::uint64_t step, std::uint64_t
 }
 
 data::batch batches::make(std::uint64_t step, std::int64_t i) {
-  const auto all = samples_at(step), first = i * micro_batch_size(), count = std::min(micro_batch_size(), all - first);
+  const auto total = samples_at(step), first = i * micro_batch_size(),
+             count = std::min(micro_batch_size(), total - first);
   if (!loader_) return make_sparse(rows_of(step, 1).subspan(as_size(first), as_size(count)));
   if (i == 0) divided_ = load(step);
-  const auto whole = first + count < all ? divided_ : std::exchange(divided_, {});
-  if (count == all) return whole;
+  const auto whole = first + count < total ? divided_ : std::exchange(divided_, {});
+  if (count == total) return whole;
   return {whole.inputs.narrow(0, first, count), whole.targets.narrow(0, first, count)};
 }
 
@@ -113,9 +114,9 @@ data::batch batches::load_now(std::uint64_t step) {
 
 data::batch batches::make_sparse(std::span<const std::int64_t> rows) {
   const auto begin = std::chrono::steady_clock::now();
-  auto made = data::make_batch(*options_.samples, options_.scale, {rows.begin(), rows.end()});
+  auto batch = data::make_batch(*options_.samples, options_.scale, {rows.begin(), rows.end()});
   making_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  return made;
+  return batch;
 }
 
 }  // namespace troupe

@@ -28,20 +28,21 @@ class batches {
   /// Returns whether it is known which batch `step` draws.
   bool is_known(std::uint64_t step) const { return !options_.sampling.queue || assigned_at(step); }
 
-  /// Returns the step that the learning rate's schedule counts for `step`.
+  /// Returns the number that `step` has in the schedule of the learning rate.
   std::uint64_t scheduled(std::uint64_t step) const { return data::step_of(options_.sampling, number_at(step)); }
 
-  /// Returns the number of samples of a step, and into how many micro-batches they are divided.
+  /// Return the number of samples of a step, and the number of micro-batches into which they are divided.
   std::int64_t samples_at(std::uint64_t step) const;
   std::int64_t parts_at(std::uint64_t step) const;
 
-  /// Returns micro-batch i of `step`, on the accelerator if there is one. Those of a step must be requested in order.
+  /// Returns micro-batch i of `step`, on the accelerator if there is one. Must be called for the
+  /// micro-batches of a step in order.
   data::batch take(std::uint64_t step, std::int64_t i, device::accelerator* gpu);
 
   /// Makes a micro-batch and copies it to the accelerator concurrently with the accelerator's own work.
   void send_ahead(std::uint64_t step, std::int64_t i, device::accelerator& gpu);
 
-  /// Returns the rows of up to `most` steps from `step` on, of one epoch; valid until the next call. For sparse
+  /// Returns the rows of up to `most` steps of one epoch, from `step` on; valid until the next call. Used for sparse
   /// samples.
   std::span<const std::int64_t> rows_of(std::uint64_t step, std::uint64_t most);
 
@@ -72,7 +73,7 @@ class batches {
   std::vector<assignment> assigned_;
   data::batch divided_;            ///< The batch whose micro-batches are being taken.
   std::optional<upcoming> ahead_;  ///< The micro-batch sent ahead.
-  double making_{0};               ///< Seconds in which sparse batches were made.
+  double making_{0};               ///< Seconds spent making sparse batches.
 };
 
 }  // namespace troupe

@@ -12,12 +12,12 @@ namespace troupe {
 bucket_watch::bucket_watch(const models::flat_layout& layout, std::vector<range> buckets)
     : buckets_(std::move(buckets)) {
   for (const auto& entry : layout.parameters) {
-    const auto holds = [&](const range& one) {
-      return entry.first >= one.first && entry.first < one.first + one.count;
+    const auto holds = [&](const range& bucket) {
+      return entry.first >= bucket.first && entry.first < bucket.first + bucket.count;
     };
-    const auto found = std::find_if(buckets_.begin(), buckets_.end(), holds);
-    TROUPE_ASSERT(found != buckets_.end(), "every parameter must be in a bucket");
-    bucket_of_.push_back(static_cast<std::size_t>(found - buckets_.begin()));
+    const auto bucket = std::find_if(buckets_.begin(), buckets_.end(), holds);
+    TROUPE_ASSERT(bucket != buckets_.end(), "every parameter must be in a bucket");
+    bucket_of_.push_back(static_cast<std::size_t>(bucket - buckets_.begin()));
   }
 }
 

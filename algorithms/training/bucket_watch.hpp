@@ -12,8 +12,8 @@
 namespace troupe {
 
 /// Receives the buckets of a gradient that leaves, each once and as soon as it is computed, from any thread, one at a
-/// time. `computed` is how much has been computed by then: of a backward pass its share, from 0 to 1; of a request the
-/// number of gradients.
+/// time. `computed` is how much has been computed by then: the share of a backward pass, from 0 to 1, or the number of
+/// gradients of a request.
 using bucket_sink = std::function<void(part, double computed)>;
 
 /// Counts the finished gradients of a backward pass and sends each bucket with the last gradient in it.
@@ -21,7 +21,8 @@ class bucket_watch {
  public:
   bucket_watch(const models::flat_layout& layout, std::vector<range> buckets);
 
-  /// Called before a backward pass that adds to `gradient`, whose buckets go to `leave`. Both must outlive the pass.
+  /// Called before a backward pass that adds to `gradient`. The buckets of `gradient` go to `leave`. Both must outlive
+  /// the pass.
   void begin(const part& gradient, const bucket_sink& leave);
 
   /// Called when the gradient of a parameter is complete. Ignored outside begin() and end(): the gradients of a pass

@@ -68,9 +68,9 @@ void engine::watch_passes() {
 
 std::unique_ptr<engine> engine_pool::take(const replica_options& options) {
   if (free_.empty()) return std::make_unique<engine>(options);
-  auto one = std::move(free_.back());
+  auto result = std::move(free_.back());
   free_.pop_back();
-  return one;
+  return result;
 }
 
 }  // namespace troupe

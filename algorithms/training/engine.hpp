@@ -1,5 +1,5 @@
-// A network on its device: what any worker of the same plan can compute gradients with. It keeps nothing of a worker
-// between two calls; worker_training.hpp has what belongs to a worker.
+// A network on its device, with which any worker of the same plan can compute gradients. It keeps no state of a worker
+// between two calls; that state is in worker_training.hpp.
 #pragma once
 
 #include "troupe/algorithms/training/bucket_watch.hpp"
@@ -16,14 +16,15 @@
 
 namespace troupe {
 
-/// One thread at a time. Must not move: the network calls back.
+/// One thread at a time. Must not move, because the network calls back into it.
 class engine {
  public:
   explicit engine(const replica_options& options);
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
 
-  /// Makes the next passes use the weights `x` [P + B], add gradients to `gradient` [P], and draw from `seed`.
+  /// Makes the next passes use the weights `x` [P + B], add gradients to `gradient` [P], and draw random numbers from
+  /// `seed`.
   void bind(const at::Tensor& x, const at::Tensor& gradient, std::uint64_t seed);
 
   /// Marks in `gradient` the tensors to which no backward pass since bind() has added anything; see
@@ -49,7 +50,7 @@ class engine {
   std::unique_ptr<models::network> network_;
   at::Generator dropout_;
   bool is_watched_{false};          ///< Whether backward passes report each complete gradient.
-  std::vector<char> has_gradient_;  ///< By parameter: whether it has one since bind(); empty if that is not asked.
+  std::vector<char> has_gradient_;  ///< By parameter: whether it has one since bind(); empty if not needed.
   std::shared_ptr<const std::vector<range>> watched_;  ///< The buckets for which watch_ was made.
   std::optional<bucket_watch> watch_;
 };
@@ -57,8 +58,8 @@ class engine {
 /// Engines that the replicas of a simulation share: each has one only while it runs. One thread at a time.
 class engine_pool {
  public:
-  /// Returns an engine that is not in use, made from `options` if there is none. All replicas have the same options but
-  /// for those of a worker's own.
+  /// Returns an engine that is not in use, made from `options` if there is none. All replicas must have the same
+  /// options except those that belong to one worker.
   std::unique_ptr<engine> take(const replica_options& options);
 
   /// Takes an engine back.

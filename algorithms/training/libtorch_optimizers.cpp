@@ -27,39 +27,41 @@ namespace {
 struct stretch {
   range where;
   bool decays{true};
-  std::size_t tensor{0};  ///< Index of the tensor to which it belongs, if tensors are apart.
+  std::size_t tensor{0};  ///< Index of the tensor to which it belongs, if each tensor is a parameter of its own.
 };
 
-/// Returns the index of the last of `ranges`, which ascend, that begins at or before `element`, if there is one.
+/// Returns the index of the last of the ascending `ranges` that begins at or before `element`, if there is one.
 std::optional<std::size_t> last_from(const std::vector<range>& ranges, std::int64_t element) {
-  const auto after = std::upper_bound(ranges.begin(), ranges.end(), element,
-                                      [](std::int64_t value, const range& one) { return value < one.first; });
+  const auto after =
+      std::upper_bound(ranges.begin(), ranges.end(), element,
+                       [](std::int64_t value, const range& candidate) { return value < candidate.first; });
   if (after == ranges.begin()) return std::nullopt;
   return static_cast<std::size_t>(after - ranges.begin()) - 1;
 }
 
-/// Cuts `total` elements into such ranges: where weight decay begins or ends to apply, and where a tensor begins if
-/// they are `apart`. Returns a single one if nothing is excluded.
+/// Cuts `total` elements into stretches: where weight decay starts or stops applying and, if tensors are `apart`, where
+/// a tensor begins. Returns a single stretch if there is nothing to cut.
 std::vector<stretch> stretches_of(const optimizer_options& options, bool apart, std::int64_t total) {
   std::vector<std::int64_t> cuts{0, total};
-  for (const auto& one : options.undecayed) cuts.insert(cuts.end(), {one.first, one.first + one.count});
+  for (const auto& undecayed : options.undecayed)
+    cuts.insert(cuts.end(), {undecayed.first, undecayed.first + undecayed.count});
   if (apart)
-    for (const auto& one : options.tensors) cuts.push_back(one.first);
+    for (const auto& tensor : options.tensors) cuts.push_back(tensor.first);
   std::sort(cuts.begin(), cuts.end());
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-  std::vector<stretch> made;
+  std::vector<stretch> stretches;
   for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
     const auto first = cuts[i];
     const auto excluded = last_from(options.undecayed, first);
-    const auto& of = options.undecayed;
-    made.push_back({.where = {first, cuts[i + 1] - first},
-                    .decays = !excluded || first >= of[*excluded].first + of[*excluded].count,
-                    .tensor = last_from(options.tensors, first).value_or(0)});
+    const auto& undecayed = options.undecayed;
+    stretches.push_back({.where = {first, cuts[i + 1] - first},
+                         .decays = !excluded || first >= undecayed[*excluded].first + undecayed[*excluded].count,
+                         .tensor = last_from(options.tensors, first).value_or(0)});
   }
-  return made;
+  return stretches;
 }
 
-/// Calls `each(name, tensor)` for the tensors that an engine keeps of one parameter; the names are PyTorch's.
+/// Calls `each(name, tensor)` for the tensors that an engine keeps for one parameter; the names are PyTorch's.
 template <class State, class Each>
 void for_each_tensor(State& kept, const Each& each) {
   if constexpr (requires { kept.momentum_buffer(); }) {
@@ -78,14 +80,15 @@ constexpr bool counts_steps = requires(State kept) {
 
 /// An engine of LibTorch over parameters that may be in other memory at each step: a single parameter, unless some are
 /// excluded from weight decay. Then there are several, in two groups like PyTorch's param_groups. From the first step
-/// on in which a tensor has no gradient, each tensor is a parameter of its own, which may have taken fewer steps.
+/// in which a tensor has no gradient, each tensor is a parameter of its own, because it may take fewer steps than
+/// others.
 template <class Engine, class Options, class State>
 class of_libtorch final : public optimizer {
  public:
   /// Returns the options of a group with this weight decay.
   using settings_maker = Options (*)(const optimizer_options& options, double weight_decay);
 
-  /// `keeps_state` is whether the engine keeps anything between steps.
+  /// `keeps_state`: whether the engine keeps anything between steps.
   of_libtorch(const optimizer_options& options, settings_maker settings, bool keeps_state)
       : options_(options), settings_(settings), keeps_state_(keeps_state) {}
 
@@ -152,11 +155,11 @@ class of_libtorch final : public optimizer {
     apart_ = true;
   }
 
-  /// Returns what the engine keeps of a parameter, or zeros if the parameter has not taken a step.
+  /// Returns what the engine keeps for a parameter, or zeros if the parameter has not taken a step.
   State state_of(std::size_t index) const {
-    const auto& all = engine_->state();
-    const auto found = all.find(parameters_[index].unsafeGetTensorImpl());
-    if (found != all.end()) return static_cast<const State&>(*found->second);
+    const auto& states = engine_->state();
+    const auto found = states.find(parameters_[index].unsafeGetTensorImpl());
+    if (found != states.end()) return static_cast<const State&>(*found->second);
     State none;
     const auto zeros = at::zeros({stretches_[index].where.count}, device_);
     for_each_tensor(none, [&](const char*, at::Tensor& values) { values = zeros; });
@@ -218,7 +221,7 @@ class of_libtorch final : public optimizer {
   settings_maker settings_;
   bool keeps_state_;
   std::vector<stretch> stretches_;
-  bool apart_{false};  ///< Whether each tensor has a stretch of its own, or several.
+  bool apart_{false};  ///< Whether each tensor is a parameter of its own, so that no stretch spans two tensors.
   c10::Device device_{c10::kCPU};
   std::vector<at::Tensor> parameters_;  ///< One for each stretch; their identities are the keys of the engine's state.
   at::Tensor nothing_ = at::empty({0});
@@ -233,7 +236,7 @@ torch::optim::SGDOptions sgd_settings(const optimizer_options& options, double w
       .nesterov(options.nesterov);
 }
 
-/// Adam and AdamW differ in what they do with the weight decay.
+/// Returns the options of Adam or AdamW, which differ in how they apply the weight decay.
 template <class Options>
 Options adam_settings(const optimizer_options& options, double weight_decay) {
   const auto [first, second] = betas_of(options, 0.9, 0.999);

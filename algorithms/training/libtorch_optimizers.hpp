@@ -1,4 +1,4 @@
-// The optimizers that are LibTorch's own, torch::optim.
+// The optimizers of LibTorch (torch::optim).
 #pragma once
 
 #include "troupe/algorithms/training/optimizer.hpp"

@@ -68,7 +68,7 @@ class novograd final : public optimizer {
   /// Second moment of a tensor that has not taken a step.
   static constexpr float never = -1;
 
-  /// step() where some tensors have no gradient, or have had none so far: each tensor by itself.
+  /// Does the work of step() tensor by tensor, if some tensors have no gradient or have had none so far.
   void step_some(const at::Tensor& weights, const at::Tensor& gradient, const std::vector<bool>& missing,
                  double lr_scale, std::uint64_t completed) {
     const auto count = static_cast<std::int64_t>(options_.tensors.size());
@@ -84,7 +84,7 @@ class novograd final : public optimizer {
     const auto scales = (moments.sqrt() + options_.eps).reciprocal();
     const auto decay = decay_of(weights);
     const auto share = options_.grad_averaging ? 1 - beta_1 : 1;
-    v_ = v_.clone();  // a state may hold it
+    v_ = v_.clone();  // a saved state may share it
     for (std::int64_t i = 0; i < count; ++i) {
       const auto tensor = static_cast<std::size_t>(i);
       if (missing[tensor]) continue;
@@ -100,14 +100,14 @@ class novograd final : public optimizer {
     }
   }
 
-  /// Checks a restored state against the weights and brings it to their device.
+  /// Checks a restored state against the weights and moves it to their device.
   void follow(const at::Tensor& weights) {
     check_size(m_, weights.numel());
     v_ = v_.to(weights.device());
     m_ = m_.to(weights.device());
   }
 
-  /// λw where it applies, [P].
+  /// Returns λw, [P], with zeros where weight decay does not apply.
   at::Tensor decay_of(const at::Tensor& weights) const {
     auto decay = weights * options_.weight_decay;
     for (const auto& where : options_.undecayed) decay.narrow(0, where.first, where.count).zero_();
@@ -119,14 +119,14 @@ class novograd final : public optimizer {
     return flat.narrow(0, where.first, where.count);
   }
 
-  /// ‖g‖² of each layer: [layers].
+  /// Returns ‖g‖² of each layer: [layers].
   at::Tensor squares_of(const at::Tensor& gradient) const {
-    std::vector<at::Tensor> each;
+    std::vector<at::Tensor> squares;
     for (std::size_t i = 0; i < options_.tensors.size(); ++i) {
       const auto part = part_of(gradient, i);
-      each.push_back(part.dot(part));
+      squares.push_back(part.dot(part));
     }
-    return at::stack(each);
+    return at::stack(squares);
   }
 
   optimizer_options options_;

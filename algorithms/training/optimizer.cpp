@@ -13,7 +13,7 @@ namespace troupe {
 
 namespace {
 
-/// Scales a gradient that is too long, out of place, before another one steps.
+/// Scales down a gradient that is too long, out of place, before the inner optimizer steps.
 class clipping final : public optimizer {
  public:
   clipping(std::unique_ptr<optimizer> inner, double longest) : inner_(std::move(inner)), longest_(longest) {}
@@ -34,9 +34,9 @@ class clipping final : public optimizer {
 
 std::vector<range> within(const std::vector<range>& ranges, const range& where) {
   std::vector<range> kept;
-  for (const auto& one : ranges) {
-    const auto first = std::max(one.first, where.first);
-    const auto end = std::min(one.first + one.count, where.first + where.count);
+  for (const auto& candidate : ranges) {
+    const auto first = std::max(candidate.first, where.first);
+    const auto end = std::min(candidate.first + candidate.count, where.first + where.count);
     if (first < end) kept.push_back({first - where.first, end - first});
   }
   return kept;
@@ -54,9 +54,9 @@ optimizer_options within(optimizer_options options, const range& where) {
 std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options) {
   const auto* kind = find_optimizer(options.name);
   if (kind == nullptr) throw std::invalid_argument("unknown optimizer '" + options.name + "'");
-  auto made = kind->make(options);
-  if (options.clip_norm) return std::make_unique<clipping>(std::move(made), *options.clip_norm);
-  return made;
+  auto result = kind->make(options);
+  if (options.clip_norm) return std::make_unique<clipping>(std::move(result), *options.clip_norm);
+  return result;
 }
 
 }  // namespace troupe

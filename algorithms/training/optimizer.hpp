@@ -49,9 +49,9 @@ class optimizer {
 
   /// Updates `weights` [P] in place by one step along `gradient` [P]. `weights` may be a different tensor each time:
   /// the state belongs to the position, not to the memory. SGD follows PyTorch: v ← μv + g + λp; p ← p − γv. With
-  /// clip_norm, g is first scaled as by PyTorch's clip_grad_norm_, but out of place because g may be shared. Of
-  /// optimizer_options::tensors, those without a gradient and their state stay as they are.
-  /// `completed` is the number of previous steps, which the schedule uses.
+  /// clip_norm, g is first scaled as by PyTorch's clip_grad_norm_, but out of place because g may be shared. Those
+  /// optimizer_options::tensors that have no gradient keep their values and their state. `completed` is the number of
+  /// previous steps, which the schedule uses.
   virtual void step(const at::Tensor& weights, const at::Tensor& gradient, double lr_scale,
                     std::uint64_t completed) = 0;
 

@@ -40,14 +40,14 @@ const std::vector<optimizer_kind>& optimizer_kinds() {
 }
 
 const optimizer_kind* find_optimizer(const std::string& name) {
-  const auto& all = optimizer_kinds();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const auto& kind) { return kind.name == name; });
-  return found == all.end() ? nullptr : &*found;
+  const auto& kinds = optimizer_kinds();
+  const auto found = std::find_if(kinds.begin(), kinds.end(), [&](const auto& kind) { return kind.name == name; });
+  return found == kinds.end() ? nullptr : &*found;
 }
 
 bool goes_by(const optimizer_kind& kind, const std::string& key) {
-  const auto has = [&](const auto& one) {
-    return std::find(one.reads.begin(), one.reads.end(), key) != one.reads.end();
+  const auto has = [&](const auto& candidate) {
+    return std::find(candidate.reads.begin(), candidate.reads.end(), key) != candidate.reads.end();
   };
   return has(kind) || std::none_of(optimizer_kinds().begin(), optimizer_kinds().end(), has);
 }

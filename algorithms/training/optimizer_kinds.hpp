@@ -1,5 +1,5 @@
-// The optimizers that a topology file can name, each with the keys of [optimizer] that it uses. A new optimizer is a
-// row of the table and a file.
+// The optimizers that a topology file can name, each with the keys of [optimizer] that it uses. A new optimizer needs
+// a row of the table and a file.
 #pragma once
 
 #include "troupe/algorithms/training/optimizer.hpp"

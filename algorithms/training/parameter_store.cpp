@@ -33,7 +33,8 @@ class store_base : public parameter_store {
   placement& where_;
 };
 
-/// x comes with each request and leaves with its result. It is never written: others read it.
+/// x arrives with each request and leaves with its result. A tensor that has arrived is never written, because others
+/// read it.
 class in_messages final : public store_base {
  public:
   using store_base::store_base;
@@ -108,7 +109,7 @@ class shared_store : public store_base {
   void replace(live_weights& x, const at::Tensor& values) override {
     {
       const models::held_lock alone{lock_.get()};
-      memory_.move(handed_out_.narrow(0, 0, values.numel()), values);  // what others have written since stays
+      memory_.move(handed_out_.narrow(0, 0, values.numel()), values);  // keeps what others have written since
     }
     after_replace(x);
   }
@@ -117,9 +118,9 @@ class shared_store : public store_base {
     TROUPE_ASSERT(false, "an exchange of a shared memory must not answer with a change");
   }
 
-  /// x is handed out as a copy where it is wanted: an exchange and a result need the values of one moment.
+  /// Hands out a copy of x if the host needs it: exchanges and results need the values of one moment.
   void hand_out(bool host_wanted, advanced& result) override {
-    if (where_.gpu()) where_.gpu()->synchronise();  // the owner of the result reads it too
+    if (where_.gpu()) where_.gpu()->synchronise();  // the owner of the result also reads x
     result.host_parameters = host_wanted;
     const models::held_lock alone{host_wanted ? lock_.get() : nullptr};
     result.now.values = host_wanted ? memory_.copy(where_.pool()) : memory_.values();
@@ -130,11 +131,11 @@ class shared_store : public store_base {
   virtual void after_replace(live_weights& x) = 0;
 
   shared_memory& memory_;
-  std::shared_ptr<models::exclusive_lock> lock_;  ///< Held while x or its counts are read or written; or null.
+  std::shared_ptr<models::exclusive_lock> lock_;  ///< Held while x or its counters are read or written; may be null.
   std::uint64_t seen_{0};                         ///< Updates of the memory when x was last read.
 
  private:
-  at::Tensor handed_out_;  ///< x as it was handed out last.
+  at::Tensor handed_out_;  ///< x as last handed out.
 };
 
 /// Every step reads and writes the memory itself.
@@ -142,7 +143,7 @@ class in_memory final : public shared_store {
  public:
   using shared_store::shared_store;
 
-  /// The gradient is that of x while others write it; of a locked x, that of a copy made now.
+  /// Prepares a gradient at x itself, which others write meanwhile, or, if x is locked, at a copy made here.
   void before_gradient(live_weights& x) override {
     const models::held_lock alone{lock_.get()};
     seen_ = memory_.updates();
@@ -194,11 +195,11 @@ class in_memory final : public shared_store {
   }
   void after_replace(live_weights&) override {}
 
-  at::Tensor copied_;  ///< Used if the memory is locked: x as the gradient's passes began with it.
+  at::Tensor copied_;  ///< Used only if the memory is locked: x when the gradient's passes began.
 };
 
-/// Steps are made on a copy; after `local_steps` of them, and at the end of a request, its change is added to the
-/// memory.
+/// Steps on a copy of x. The change of the copy is added to the memory after `local_steps` steps and at the end of a
+/// request.
 class beside_memory final : public shared_store {
  public:
   beside_memory(const replica_options& options, placement& where)
@@ -237,7 +238,7 @@ class beside_memory final : public shared_store {
   }
   void after_replace(live_weights& x) override { enter(x); }
 
-  /// Adds what the steps on the copy have changed, float buffers too, and copies x again.
+  /// Adds the changes of the copy, including float buffers, to the memory and copies x again.
   void merge(live_weights& x) {
     make_own(x);
     const models::held_lock alone{lock_.get()};
@@ -248,7 +249,7 @@ class beside_memory final : public shared_store {
 
   std::uint64_t local_steps_;
   std::uint64_t made_{0};  ///< Steps since the last merge.
-  at::Tensor copied_;      ///< x as it was read last.
+  at::Tensor copied_;      ///< x as last read.
 };
 
 }  // namespace

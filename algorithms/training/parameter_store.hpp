@@ -29,13 +29,13 @@ struct sparse_access {
   models::exclusive_lock* lock{nullptr};
 };
 
-/// One thread at a time. Between two requests it keeps only caches and, for estimates of staleness, when x was last
-/// read: results depend on what the requests and the shared memory hold.
+/// One thread at a time. Between two requests it keeps only caches and, to estimate staleness, when x was last read:
+/// results depend only on the requests and the contents of the shared memory.
 class parameter_store {
  public:
   virtual ~parameter_store() = default;
 
-  /// Called at the beginning of a request, with the x that it gives.
+  /// Called at the beginning of a request, with the x of the request.
   virtual void begin(live_weights& x) = 0;
 
   /// Called before and after the passes of a gradient.
@@ -45,18 +45,18 @@ class parameter_store {
   /// Makes a step: calls `take_step` with the parameters [P], which it updates in place.
   virtual void step(live_weights& x, const std::function<void(const at::Tensor& parameters)>& take_step) = 0;
 
-  /// Called before sparse steps on x.now.values, and asked how many of them may be made at once.
+  /// Called before sparse steps on x.now.values. most_steps() returns how many of them may be made at once.
   virtual sparse_access before_sparse_steps(live_weights& x) = 0;
   virtual std::uint64_t most_steps(std::uint64_t wanted) const = 0;
 
   /// Called after `steps` steps.
   virtual void after_steps(live_weights& x, std::uint64_t steps) = 0;
 
-  /// Replaces x, or its first elements, by the answer of an exchange, or adds an answer to them.
+  /// Replace x, or its first elements, by the answer of an exchange, or add the answer to them.
   virtual void replace(live_weights& x, const at::Tensor& values) = 0;
   virtual void add(live_weights& x, const at::Tensor& change) = 0;
 
-  /// Called at the end of a request: before and after x is put into its result.
+  /// Called at the end of a request, before and after x is moved into the result.
   virtual void end(live_weights& x) = 0;
   virtual void hand_out(bool host_wanted, advanced& result) = 0;
 };

@@ -44,9 +44,9 @@ at::Tensor placement::join(const std::vector<span>& pieces, std::int64_t count) 
     if (pieces.front().ready) pieces.front().ready->hold(pieces.front().values);
     return pieces.front().values;
   }
-  auto all = gpu_->take(count);
+  auto joined = gpu_->take(count);
   for (const auto& piece : pieces) {
-    const auto target = all.narrow(0, piece.first, piece.values.numel());
+    const auto target = joined.narrow(0, piece.first, piece.values.numel());
     if (!is_there(piece.values)) {
       gpu_->upload(piece.values, target);
       continue;
@@ -54,7 +54,7 @@ at::Tensor placement::join(const std::vector<span>& pieces, std::int64_t count) 
     if (piece.ready) piece.ready->hold(piece.values);
     target.copy_(piece.values);
   }
-  return all;
+  return joined;
 }
 
 placement::handed_out placement::hand_out(const at::Tensor& values, bool wanted, twin& last) {

@@ -1,4 +1,4 @@
-// Where a replica's tensors are: in host memory, or on an accelerator, which then copies them from and to the host.
+// Where a replica's tensors are: in host memory, or on an accelerator that copies them from and to the host.
 #pragma once
 
 #include "troupe/algorithms/device/device.hpp"
@@ -31,21 +31,23 @@ class placement {
   device::accelerator* gpu() const { return gpu_.get(); }
   models::buffer_pool& pool() { return pool_; }
 
-  /// Makes the accelerator's stream the calling thread's until the scope ends; returns null for the host.
+  /// Makes the accelerator's stream the current one of the calling thread until the scope ends. Returns null for the
+  /// host.
   std::unique_ptr<device::accelerator::scope> enter() const;
 
   at::Generator make_generator() const;
 
-  /// Return float32 tensors [count] there, with undefined contents or with zeros.
+  /// Return float32 tensors [count] in this placement, with undefined contents or with zeros.
   at::Tensor take(std::int64_t count);
   at::Tensor take_zeros(std::int64_t count);
 
   at::Tensor on_host(const at::Tensor& values) const { return gpu_ ? gpu_->download(values) : values; }
 
-  /// Returns `values`, usable after `ready`, there; `last` is the tensor that was brought last, and becomes this one.
+  /// Returns `values`, which are valid after `ready`, in this placement. If `last` has the same tensor, nothing is
+  /// copied; afterwards, `last` has this tensor.
   at::Tensor bring(const at::Tensor& values, const std::shared_ptr<const device::mark>& ready, twin& last);
 
-  /// Joins pieces that cover [0, count) like rules::side_by_side(), there.
+  /// Joins pieces that cover [0, count) like rules::side_by_side(), in this placement.
   at::Tensor join(const std::vector<span>& pieces, std::int64_t count);
 
   /// A tensor in an answer.

@@ -24,7 +24,7 @@ struct replica::parts {
   placement where{options->accelerator, options->pool};
   worker_training work{*options, where};
   sparse_stepper sparse{*options};
-  std::unique_ptr<engine> own;  ///< If it does not share engines.
+  std::unique_ptr<engine> own;  ///< Engine of this replica; null if it shares engines.
 };
 
 namespace {
@@ -82,9 +82,9 @@ advanced replica::run(const advance& request, const std::atomic<bool>& cancelled
         work.apply();
       else
         work.compute_gradient(network, last ? request.leaving : bucket_destination{}, leave);
-      const auto* what = request.verbs[i] == verb::apply ? "apply" : "gradient";
+      const auto* name = request.verbs[i] == verb::apply ? "apply" : "gradient";
       if (request.verbs.size() * request.times > 1)
-        options.track.add(what, trace_time_of(since), trace_time_of(clock::now()));
+        options.track.add(name, trace_time_of(since), trace_time_of(clock::now()));
     }
   auto result = work.end(network, request);
   if (options.loading) {

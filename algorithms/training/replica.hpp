@@ -1,5 +1,5 @@
 // One copy of the network, with its optimizer state and one worker's samples: the part of a compute actor that runs on
-// its lane. No actor, no clock. One thread at a time.
+// its lane. No actor. It reads a clock only to measure its time. One thread at a time.
 #pragma once
 
 #include "troupe/algorithms/training/bucket_watch.hpp"

@@ -39,9 +39,9 @@ struct norm_exchange {
   std::vector<range> buckets{};  ///< Range of each bucket in the exchanged tensor.
   std::int64_t total{0};         ///< Number of elements exchanged.
   pass_count passes{};           ///< Passes per step, equal for every worker.
-  /// Contributes the own statistics and returns the answer of their bucket once all workers have contributed theirs.
-  /// Throws if they never will. Null if norms are not synchronised. `computed` is the number of gradients that the
-  /// request has computed by then.
+  /// Contributes this worker's statistics and returns the answer of their bucket once all workers have contributed
+  /// theirs. Throws if they never will. Null if norms are not synchronised. `computed` is the number of gradients that
+  /// the request has computed by then.
   std::function<outcome(part own, double computed)> bring{};
 };
 
@@ -56,14 +56,14 @@ struct replica_options : trained_network {
   std::int64_t micro_batches{1};
   norm_exchange norms{};
   std::shared_ptr<device::accelerator> accelerator{};  ///< Device of the replica; null for the CPU.
-  /// Shared memory that holds x and that others write concurrently; null if x is in the messages.
+  /// Shared memory that holds x and that other workers write concurrently; null if x is in the messages.
   std::shared_ptr<shared_memory> memory{};
-  std::shared_ptr<models::exclusive_lock> memory_lock{};  ///< In place of its own lock; see memory_order.
-  std::shared_ptr<lock_order> memory_order{};  ///< In a replay: the order in which the lock is taken, in its place.
+  std::shared_ptr<models::exclusive_lock> memory_lock{};  ///< Replaces the memory's own lock; see memory_order.
+  std::shared_ptr<lock_order> memory_order{};             ///< Replay only: the order in which the lock is acquired.
   /// Steps taken on a copy of x before the change is added to x; 1 for steps on x itself.
   std::int64_t local_steps{1};
   std::vector<int> cores{};  ///< Cores of the machine to which the lane is pinned; empty for any.
-  /// Number of batches of the run; none is made in advance beyond them. Not used with a queue.
+  /// Number of batches of the run; no batch beyond them is made in advance. Not used with a queue.
   std::uint64_t batches{std::numeric_limits<std::uint64_t>::max()};
   data::augmentation augment{};
   /// Threads that make batches ahead; null if the lane makes each batch when needed.
@@ -74,7 +74,7 @@ struct replica_options : trained_network {
   /// Whether gradients and steps are computed. Otherwise gradients are zeros, parameters stay as they are, and losses
   /// are nan: for simulations of timing alone.
   bool computes{true};
-  trace_track track{};            ///< Where the parts of a job are reported, if the run is traced; on the steady clock.
+  trace_track track{};            ///< Track of the lane if the run is traced; in times of the steady clock.
   bool stop_on_non_finite{true};  ///< Throw if a loss is not finite; otherwise the update is applied.
 };
 
@@ -82,7 +82,7 @@ struct replica_options : trained_network {
 /// clipping, L2 penalty or parameters excluded from weight decay.
 bool makes_sparse_steps(const models::network_kind& model, const optimizer_options& optimizer);
 
-/// Returns whether a replica with these options uses them where a request allows it.
+/// Returns whether a replica with these options makes sparse steps where a request allows it.
 bool has_sparse_steps(const replica_options& options);
 
 }  // namespace troupe

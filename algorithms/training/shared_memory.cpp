@@ -32,15 +32,15 @@ namespace {
 constexpr std::array<char, 8> magic{'t', 'r', 'o', 'u', 'p', 'e', ' ', '1'};
 constexpr std::size_t page = 4096;
 
-/// Header of the memory, before x, on its own pages.
+/// Header of the memory, on a page of its own before x.
 struct ledger {
   std::array<char, 8> magic;
   memory_writes how;
   std::int64_t total, parameters;
   pthread_mutex_t lock;
   std::atomic<bool> notes;              ///< Whether acquisitions of the lock are noted.
-  std::atomic<std::uint64_t> acquired;  ///< Acquisitions noted, and those of them that the owner has taken.
-  std::atomic<std::uint64_t> taken;
+  std::atomic<std::uint64_t> acquired;  ///< Number of acquisitions noted.
+  std::atomic<std::uint64_t> taken;     ///< Number of those notes that the owner has taken.
   alignas(64) std::atomic<std::uint64_t> updates;
   alignas(64) std::atomic<std::uint64_t> applied;
   std::atomic<std::uint64_t> sum, most;
@@ -52,7 +52,7 @@ static_assert(sizeof(ledger) <= page && std::atomic<std::uint64_t>::is_always_lo
   throw std::system_error(errno, std::generic_category(), std::string{"cannot set up shared memory: "} + what);
 }
 
-/// A descriptor that is closed.
+/// A descriptor that the destructor closes.
 struct open_file {
   int descriptor{-1};
   ~open_file() {
@@ -60,7 +60,7 @@ struct open_file {
   }
 };
 
-/// Number of acquisitions of the lock for which there is room, behind x.
+/// Number of notes about acquisitions of the lock for which there is room after x.
 constexpr std::uint64_t room_for_notes = 65'536;
 
 std::size_t bytes_of(std::int64_t total) {
@@ -80,17 +80,17 @@ bool same(float a, float b) {
   return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
 }
 
-/// One coordinate: from `before` to `after` where it is still `before`, to the bit; else by their difference. Returns
-/// what it is then.
+/// Moves one coordinate: to `after` if it still equals `before` to the bit, otherwise by after − before. Returns its
+/// new value.
 template <memory_writes how>
 float move_one(float& coordinate, float before, float after) {
   std::atomic_ref<float> x{coordinate};
-  auto now = x.load(std::memory_order_relaxed);
-  if (same(before, after)) return now;  // not written: it stays with the core that has it
-  const auto next = [&] { return same(now, before) ? after : now + (after - before); };
+  auto current = x.load(std::memory_order_relaxed);
+  if (same(before, after)) return current;  // no write, so that it stays with the core that has it
+  const auto next = [&] { return same(current, before) ? after : current + (after - before); };
   auto moved = next();
   if constexpr (how == memory_writes::atomic) {
-    while (!x.compare_exchange_weak(now, moved, std::memory_order_relaxed)) moved = next();
+    while (!x.compare_exchange_weak(current, moved, std::memory_order_relaxed)) moved = next();
   } else {
     x.store(moved, std::memory_order_relaxed);
   }
@@ -115,11 +115,11 @@ void move_all(float* x, const at::Tensor& before, const at::Tensor& after) {
 
 struct shared_memory::block {
   open_file file;
-  std::shared_ptr<void> mapped;  ///< Kept by `values` too, whoever still holds them.
+  std::shared_ptr<void> mapped;  ///< Also kept alive by the storage of `values`.
   memory_writes how{};
-  at::Tensor values;     ///< [P + B], of the mapped memory.
-  std::mutex mutex;      ///< Of the next one.
-  at::Tensor on_device;  ///< Where x has moved to, if it has.
+  at::Tensor values;     ///< [P + B], in the mapped memory.
+  std::mutex mutex;      ///< Guards on_device.
+  at::Tensor on_device;  ///< x after bring_to(); undefined before.
 
   void map(std::int64_t total) {
     const auto bytes = bytes_of(total);
@@ -137,7 +137,7 @@ struct shared_memory::block {
 
 namespace {
 
-/// The lock of a memory, which notes who takes it.
+/// The lock of a memory. After note_acquisitions(), it notes the number of the holder at each acquisition.
 class noting_lock final : public models::process_lock {
  public:
   noting_lock(ledger& statistics, std::uint32_t* notes, std::uint32_t who)
@@ -167,8 +167,8 @@ shared_memory::~shared_memory() = default;
 
 std::shared_ptr<shared_memory> shared_memory::make(const at::Tensor& initial, std::int64_t parameters,
                                                    memory_writes how, const std::vector<int>& cores) {
-  const std::shared_ptr<shared_memory> made{new shared_memory};
-  auto& block = *made->block_;
+  const std::shared_ptr<shared_memory> memory{new shared_memory};
+  auto& block = *memory->block_;
   const auto total = initial.numel();
   block.how = how;
   block.file.descriptor = memfd_create("troupe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -176,7 +176,7 @@ std::shared_ptr<shared_memory> shared_memory::make(const at::Tensor& initial, st
   if (ftruncate(block.file.descriptor, static_cast<off_t>(bytes_of(total))) != 0) fail("ftruncate");
   if (fcntl(block.file.descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) fail("fcntl");
   block.map(total);
-  // A page lies near the core that first writes it.
+  // A page is placed near the core that first writes it.
   std::thread{[&] {
     keep_to(cores);
     new (block.mapped.get()) ledger{.magic = magic,
@@ -195,31 +195,31 @@ std::shared_ptr<shared_memory> shared_memory::make(const at::Tensor& initial, st
     make_lock(block.statistics().lock);
     std::memcpy(block.x(), initial.const_data_ptr<float>(), static_cast<std::size_t>(total) * sizeof(float));
   }}.join();
-  return made;
+  return memory;
 }
 
 std::shared_ptr<shared_memory> shared_memory::open(const memory_handle& where, std::int64_t total,
                                                    std::int64_t parameters, memory_writes how) {
   const auto path = "/proc/" + std::to_string(where.process) + "/fd/" + std::to_string(where.file);
-  const std::shared_ptr<shared_memory> made{new shared_memory};
-  auto& block = *made->block_;
+  const std::shared_ptr<shared_memory> memory{new shared_memory};
+  auto& block = *memory->block_;
   block.how = how;
   block.file.descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (block.file.descriptor < 0)
     throw std::runtime_error("cannot open the shared memory of the first node (" + path + ": " + std::strerror(errno) +
                              "); expected all nodes to run on one host and under one user");
   struct stat status {};
-  // Sealed, so that no process can shrink it while it is mapped.
+  // The file must be sealed, so that no process can shrink it while it is mapped.
   const auto seals = fcntl(block.file.descriptor, F_GET_SEALS);
-  const auto there = fstat(block.file.descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
-                     static_cast<std::size_t>(status.st_size) == bytes_of(total) && seals >= 0 &&
-                     (seals & F_SEAL_SHRINK) != 0;
-  if (there) block.map(total);
-  const auto fits = there && block.statistics().magic == magic && block.statistics().how == how &&
+  const auto can_map = fstat(block.file.descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
+                       static_cast<std::size_t>(status.st_size) == bytes_of(total) && seals >= 0 &&
+                       (seals & F_SEAL_SHRINK) != 0;
+  if (can_map) block.map(total);
+  const auto fits = can_map && block.statistics().magic == magic && block.statistics().how == how &&
                     block.statistics().total == total && block.statistics().parameters == parameters;
   if (!fits)
     throw std::runtime_error(path + ": not the shared memory of this run; expected all nodes to run on one host");
-  return made;
+  return memory;
 }
 
 memory_handle shared_memory::handle() const {
@@ -300,7 +300,7 @@ void shared_memory::count_at_once(std::uint64_t steps, std::uint64_t seen) {
   tally(steps, of_others, steps * of_others);
 }
 
-/// Of `steps`, each about `of_each` stale, all together `of_all`.
+/// Adds `steps` steps to the statistics, with a staleness of about `of_each` each and `of_all` in total.
 void shared_memory::tally(std::uint64_t steps, std::uint64_t of_each, std::uint64_t of_all) {
   auto& statistics = block_->statistics();
   const auto entry = std::min<std::size_t>(of_each, rules::staleness_entries - 1);
@@ -341,10 +341,10 @@ void shared_memory::bring_to(device::accelerator& where) {
   TROUPE_ASSERT(block_->how == memory_writes::plain, "x on a device requires plain writes");
   const std::lock_guard guard{block_->mutex};
   if (block_->on_device.defined()) return;
-  auto there = where.take(block_->values.numel());
-  where.upload(block_->values, there);
+  auto on_device = where.take(block_->values.numel());
+  where.upload(block_->values, on_device);
   where.synchronise();
-  block_->on_device = std::move(there);
+  block_->on_device = std::move(on_device);
 }
 
 }  // namespace troupe

@@ -21,7 +21,8 @@ namespace device {
 class accelerator;
 }
 
-/// The memory. Safe to use from any thread and any process of the host; if it is locked, by whoever holds its lock.
+/// The memory. Safe to use from any thread and any process of the host. If its writes are memory_writes::locked, only
+/// the holder of its lock may use it.
 class shared_memory {
  public:
   /// Makes a memory with the initial values `initial` [P + B], of which the first `parameters` are P. `cores` are the
@@ -38,43 +39,44 @@ class shared_memory {
   memory_handle handle() const;
   memory_writes how() const;
 
-  /// Returns x itself, [P + B], which others may write concurrently.
+  /// Returns x itself, [P + B], which other workers may write concurrently.
   at::Tensor values() const;
 
-  /// Returns a copy of x, each element as it is when it is copied.
+  /// Returns a copy of x. Each element has the value at the time when that element is copied.
   at::Tensor copy(models::buffer_pool& pool) const;
 
-  /// Adds after − before to the elements of x starting at `first`, as many as there are. A coordinate that still equals
-  /// `before` becomes exactly `after`. The caller must own both tensors.
+  /// Adds after − before to the after.numel() elements of x from `first` on. A coordinate that still equals `before`
+  /// becomes exactly `after`. The caller must own both tensors.
   void move(const at::Tensor& before, const at::Tensor& after, std::int64_t first = 0);
 
-  /// Does move() from `taken` to `own` for all of x, then sets both to x, each element as it was when it was reached.
+  /// Does move() from `taken` to `own` for all of x and sets both tensors to x. Each element of them has the value of x
+  /// at the time when it was moved.
   void merge(at::Tensor& taken, at::Tensor& own);
 
-  /// Returns the lock as `who`, a rank or keeper_of_memory, takes it; null unless x is locked. It must not outlive the
-  /// memory.
+  /// Returns the lock for `who`, which is a rank or keeper_of_memory; null unless x is locked. The lock must not
+  /// outlive the memory.
   std::shared_ptr<models::exclusive_lock> lock_for(std::uint32_t who);
 
-  /// From now on, whoever takes the lock, in any process, notes that. Called by the owner, before the first step.
+  /// Makes every acquisition of the lock, in any process, leave a note. Called by the owner before the first step.
   void note_acquisitions();
 
-  /// Returns who has taken the lock since the last call, in order. Called by the owner, regularly: those who take the
-  /// lock wait when there is no more room for their notes.
+  /// Returns the numbers given to lock_for() by the acquirers of the lock since the last call, in order. The owner must
+  /// call it regularly: acquiring the lock blocks while there is no room for another note.
   std::vector<std::uint32_t> take_acquisitions();
 
   /// Returns the number of steps of all workers.
   std::uint64_t updates() const;
 
   /// Counts `steps` consecutive steps of a worker that read x when `seen` steps had been taken. The staleness of each
-  /// is estimated from the steps of others in between, spread over them.
+  /// is estimated: the steps of other workers in between, spread evenly over `steps`.
   void count(std::uint64_t steps, std::uint64_t seen);
 
-  /// Counts `steps` that are added at once to x as it was when `seen` steps had been taken: each is as stale as the
-  /// whole.
+  /// Counts `steps` steps that were made from x as of `seen` steps and are added to x at once: all have the same
+  /// staleness.
   void count_at_once(std::uint64_t steps, std::uint64_t seen);
   staleness_tally staleness() const;
 
-  /// Sets x [P + B] and what has been counted, before the first step of any worker. Throws state_error if they do not
+  /// Sets x [P + B] and the counters, before the first step of any worker. Throws state_error if they do not
   /// fit.
   void restore(const at::Tensor& values, std::uint64_t updates, const staleness_tally& staleness);
 

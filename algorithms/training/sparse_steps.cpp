@@ -32,7 +32,7 @@ std::uint64_t sparse_stepper::run(worker_training& work, std::uint64_t most) {
   work.tally.loss_sum = options_.model->step(samples_, settings, options_.layout, now.values.mutable_data_ptr<float>());
   rows_.require_unchanged();
   work.tally.sample_count += static_cast<std::int64_t>(samples_.size());
-  const auto steps = (rows.size() + batch - 1) / batch;  // the last of an epoch may have fewer samples
+  const auto steps = (rows.size() + batch - 1) / batch;  // the last step of an epoch may have fewer samples
   check_loss(options_, work.tally.loss_sum, now.origin.step, steps);
   now.origin.step += steps;
   now.origin.version += steps;

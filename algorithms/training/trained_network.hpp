@@ -1,4 +1,4 @@
-// The network that a run trains, as those who make it need it: the replicas and the evaluator.
+// What the replicas and the evaluator need in order to make the network that a run trains.
 #pragma once
 
 #include "troupe/data/sets/dataset.hpp"

@@ -13,10 +13,10 @@ namespace troupe {
 
 /// Results of one micro-batch; tensors stay on the device that computed them.
 struct worker_training::pass_result {
-  at::Tensor mean_loss;  ///< With its graph until the backward pass.
+  at::Tensor mean_loss;  ///< Mean loss, with its autograd graph until the backward pass.
   std::int64_t samples{0};
-  std::optional<at::Tensor> correct{};  ///< Number of targets classified correctly …
-  std::int64_t targets{0};              ///< … out of this many.
+  std::optional<at::Tensor> correct{};  ///< Number of targets classified correctly.
+  std::int64_t targets{0};              ///< Number of targets.
 };
 
 namespace {
@@ -29,7 +29,7 @@ struct forget_at_end {
   }
 };
 
-/// Sends a bucket: as it is if its port accepts tensors on the device, otherwise when it has been copied to the host.
+/// Sends a bucket: as it is if its port accepts tensors on the device, otherwise once it has been copied to the host.
 void send_off(device::accelerator& gpu, part bucket, double computed, const bucket_destination& leaving,
               const bucket_sink& leave) {
   if (leaving.on_device) {
@@ -44,8 +44,8 @@ void send_off(device::accelerator& gpu, part bucket, double computed, const buck
   });
 }
 
-/// Returns how much of a pass is done when this share of its backward pass is: a forward pass takes about half as long
-/// as its backward pass.
+/// Returns the share of a pass that is done when the share `of_backward` of its backward pass is done. A forward pass
+/// takes about half as long as its backward pass.
 double share_of_pass(double of_backward) {
   return (1 + 2 * of_backward) / 3;
 }
@@ -101,7 +101,7 @@ void worker_training::take_in(engine& on, const outcome& answer) {
     case slot::gradient:
       TROUPE_ASSERT(gradient, "an exchange of gradients must follow a gradient");
       gradient->piece = {0, std::move(values)};
-      gradient->sample_count = 1;  // it belongs to all workers: the means of all members have equal weight
+      gradient->sample_count = 1;  // the answer belongs to all workers, so the means of all members have equal weight
       break;
     case slot::parameters:
       store->replace(x, values);
@@ -133,12 +133,12 @@ void worker_training::compute_gradient(engine& on, const bucket_destination& lea
     gpu ? send_off(*gpu, std::move(bucket), computed, leaving, leave) : leave(std::move(bucket), computed);
   };
   const forget_at_end at_the_end{gpu};
-  std::vector<pass_result> passes;  // read after all have been started: an accelerator works while this thread goes on
+  std::vector<pass_result> passes;  // read after all have started: an accelerator works while this thread continues
   for (std::int64_t i = 0; i < parts; ++i) {
-    auto one = run_pass(on, i);
+    auto pass = run_pass(on, i);
     const auto more = i + 1 < parts;
-    const auto loss = std::exchange(one.mean_loss, one.mean_loss.detach());
-    passes.push_back(std::move(one));
+    const auto loss = std::exchange(pass.mean_loss, pass.mean_loss.detach());
+    passes.push_back(std::move(pass));
     const auto departs = watch && !more;
     if (departs) watch->begin(*gradient, to_the_port);
     const auto share = static_cast<double>(count) / static_cast<double>(passes.back().samples);
@@ -147,10 +147,10 @@ void worker_training::compute_gradient(engine& on, const bucket_destination& lea
     if (departs) watch->end();
     if (gpu && (more || samples.is_known(step + 1))) samples.send_ahead(more ? step : step + 1, more ? i + 1 : 0, *gpu);
   }
-  if (gpu && watch) gpu->synchronise();  // all buckets have left, or what prevented one is thrown
+  if (gpu && watch) gpu->synchronise();  // waits until all buckets have left; throws what prevented it
   on.combine = {};
   store->after_gradient(x);
-  for (const auto& one : passes) add(one);
+  for (const auto& pass : passes) add(pass);
   gradients_ += 1;
 }
 
@@ -159,27 +159,27 @@ double worker_training::computed_after(double share) const {
   return gradients_ + (static_cast<double>(pass_) + share) / static_cast<double>(parts_);
 }
 
-/// g ← 0, with the number of samples of this worker's batch.
+/// Sets g to zeros, with the number of samples of this worker's batch.
 void worker_training::skip_gradient(engine& on, const bucket_destination& leaving, const bucket_sink& leave) {
   const auto count = samples.samples_at(x.now.origin.step);
   gradient = begin_gradient(on, leaving.place, count);
   if (leaving.buckets) {
-    bucket_watch all{options_.layout, *leaving.buckets};
+    bucket_watch watch{options_.layout, *leaving.buckets};
     parts_ = samples.parts_at(x.now.origin.step);
-    pass_ = static_cast<std::uint64_t>(parts_ - 1);  // the last one
+    pass_ = static_cast<std::uint64_t>(parts_ - 1);  // the last pass
     const bucket_sink in_time = [&](part bucket, double of_backward) {
       leave(std::move(bucket), computed_after(share_of_pass(of_backward)));
     };
-    all.begin(*gradient, in_time);
-    all.skip();
-    all.end();
+    watch.begin(*gradient, in_time);
+    watch.skip();
+    watch.end();
   }
   gradients_ += 1;
   tally.loss_sum = std::numeric_limits<double>::quiet_NaN();
   tally.sample_count += count;
 }
 
-/// Returns what backward passes add to: zeros, or the gradient of the L2 penalty.
+/// Returns the gradient that backward passes add to: zeros, or the gradient of the L2 penalty.
 part worker_training::begin_gradient(engine& on, std::uint32_t place, std::int64_t sample_count) const {
   const auto parameters = options_.layout.parameter_end;
   auto values = on.where.take_zeros(parameters);
@@ -194,7 +194,7 @@ part worker_training::begin_gradient(engine& on, std::uint32_t place, std::int64
           .sample_count = sample_count};
 }
 
-/// Returns the forward pass of micro-batch i.
+/// Runs the forward pass of micro-batch i.
 worker_training::pass_result worker_training::run_pass(engine& on, std::int64_t i) {
   pass_ = static_cast<std::uint64_t>(i);
   const auto batch = samples.take(x.now.origin.step, i, on.where.gpu());
@@ -226,7 +226,7 @@ models::group_means worker_training::mean_over_workers(placement& where, std::si
   TROUPE_ASSERT(own.numel() == elements.count, "a norm must provide one set of statistics per channel");
   auto origin = x.now.origin;
   origin.step = norms.passes.before(origin.step) + pass_;
-  // As if norms divided both the forward and the backward pass into equal parts.
+  // Assumes that norms divide both the forward and the backward pass into equal parts.
   const auto layers = norms.buckets.size() / 2;
   const auto passed = static_cast<double>(backward ? layers - layer : layer + 1) / static_cast<double>(layers + 1);
   const auto computed = computed_after(backward ? share_of_pass(passed) : passed * share_of_pass(0));

@@ -1,5 +1,5 @@
-// What belongs to one worker: its optimizer's state, its samples, its parameters and its counters. engine.hpp has the
-// network, which any worker of the same plan could use and which the functions here are given.
+// State of one worker: its optimizer's state, its samples, its parameters and its counters. The network is in
+// engine.hpp: any worker of the same plan can use it, and the functions here receive it as an argument.
 #pragma once
 
 #include "troupe/algorithms/training/batches.hpp"
@@ -20,32 +20,32 @@ class worker_training {
  public:
   worker_training(const replica_options& options, placement& where);
 
-  /// Begins the work on a request, and returns its result.
+  /// Begin and end the work on a request; end() returns its result.
   void begin(engine& on, const advance& request);
   advanced end(engine& on, const advance& request);
 
   /// Applies the answer of an exchange out of place: x ← answer, g ← answer, or x ← x + answer.
   void take_in(engine& on, const outcome& answer);
 
-  /// g ← the mean gradient of this worker's batch at x. If it leaves in buckets, each goes to `leave` as soon as the
-  /// last micro-batch has computed it.
+  /// Computes g, the mean gradient of this worker's batch at x. If g leaves in buckets, each bucket goes to `leave` as
+  /// soon as the last micro-batch has computed it.
   void compute_gradient(engine& on, const bucket_destination& leaving, const bucket_sink& leave);
 
-  /// x ← one step of the optimizer from x along g.
+  /// Updates x by one step of the optimizer along g.
   void apply();
 
   /// Returns what the next request depends on besides its arguments; see replica::state().
   state_dict state() const;
   void restore(const state_dict& saved);
 
-  // The work under way, which sparse_steps.hpp uses too.
+  // The work under way; sparse_steps.hpp also uses it.
   batches samples;
   std::unique_ptr<parameter_store> store;
   live_weights x;
   std::optional<part> gradient;
   loss_tally tally;
-  /// Factor of the learning rate of the next step, which may be made by a later request: an answer may be taken in
-  /// before it.
+  /// Factor of the learning rate of the next step. It is kept between requests, because the answer that sets it and the
+  /// step may be in different requests.
   double lr_scale{1};
 
  private:
@@ -65,7 +65,7 @@ class worker_training {
   double gradients_{0};             ///< Number of gradients that the request has computed.
   std::int64_t parts_{1};           ///< Number of passes of the gradient under way.
   std::uint64_t pass_{0};           ///< Number of the pass in its step; the exchange of the norms counts passes.
-  std::uint64_t payload_bytes_{0};  ///< Bytes sent for this worker, as that exchange last reported them.
+  std::uint64_t payload_bytes_{0};  ///< Bytes that the exchange of the norms has sent for this worker.
 };
 
 }  // namespace troupe

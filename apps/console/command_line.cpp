@@ -18,20 +18,20 @@ namespace {
 template <class List>
 std::vector<std::string> names_of(const List& list) {
   std::vector<std::string> names;
-  for (const auto& each : list) names.push_back(each.name);
+  for (const auto& item : list) names.push_back(item.name);
   return names;
 }
 
 std::vector<std::string> keys() {
   auto names = topology::section_names();
-  for (const auto& each : described_settings()) names.push_back(each.key);
+  for (const auto& row : described_settings()) names.push_back(row.key);
   return names;
 }
 
-/// What the values of the options with a name are.
+/// The values of all options with a given name.
 struct value_row {
   std::string option;
-  std::string value;  ///< In help texts; empty for a positional argument, whose name says it.
+  std::string value;  ///< Name of the value in help texts; empty for a positional argument, which has a name.
   offered values{offered::nothing};
   std::string ending{};
   std::vector<std::string> (*choices)(){nullptr};
@@ -80,46 +80,47 @@ std::vector<std::string> members_of(const std::string& type) {
 }
 
 described_option describe(const CLI::Option& option) {
-  described_option made{.names = {},
-                        .description = option.get_description(),
-                        .value = "",
-                        .positional = option.get_positional(),
-                        .required = option.get_required(),
-                        .repeatable = option.get_expected_max() > 1 ||
-                                      option.get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll};
-  if (made.positional) {
-    made.names = {option.get_name(true, false)};
+  described_option result{.names = {},
+                          .description = option.get_description(),
+                          .value = "",
+                          .positional = option.get_positional(),
+                          .required = option.get_required(),
+                          .repeatable = option.get_expected_max() > 1 ||
+                                        option.get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll};
+  if (result.positional) {
+    result.names = {option.get_name(true, false)};
   } else {
-    for (const auto& name : option.get_snames()) made.names.push_back("-" + name);
-    for (const auto& name : option.get_lnames()) made.names.push_back("--" + name);
+    for (const auto& name : option.get_snames()) result.names.push_back("-" + name);
+    for (const auto& name : option.get_lnames()) result.names.push_back("--" + name);
   }
-  if (option.get_items_expected_max() == 0) return made;  // a flag
-  made.default_text = option.get_default_str();
+  if (option.get_items_expected_max() == 0) return result;  // a flag
+  result.default_text = option.get_default_str();
   const auto type = option.get_type_name();
-  made.value = type.substr(0, type.find(':'));
-  if (made.value == "INT" || made.value == "UINT" || made.value == "FLOAT") made.value = "NUMBER";
-  made.choices = members_of(type);
-  if (!made.choices.empty()) made.values = offered::words;
+  result.value = type.substr(0, type.find(':'));
+  if (result.value == "INT" || result.value == "UINT" || result.value == "FLOAT") result.value = "NUMBER";
+  result.choices = members_of(type);
+  if (!result.choices.empty()) result.values = offered::words;
   if (const auto* row = row_of(option)) {
-    made.values = row->values;
-    made.ending = row->ending;
-    if (row->choices != nullptr) made.choices = row->choices();
+    result.values = row->values;
+    result.ending = row->ending;
+    if (row->choices != nullptr) result.choices = row->choices();
   }
-  return made;
+  return result;
 }
 
 described_command describe(const CLI::App& app, const std::string& name) {
-  described_command made{
+  described_command result{
       .name = name, .description = app.get_description(), .positionals = {}, .options = {}, .commands = {}};
   for (const auto* option : app.get_options()) {
     if (option->get_group().empty()) continue;
     auto described = describe(*option);
-    auto& list = described.positional ? made.positionals : made.options;
+    auto& list = described.positional ? result.positionals : result.options;
     list.push_back(std::move(described));
   }
-  for (const auto* each : app.get_subcommands({}))
-    made.commands.push_back(describe(*each, name.empty() ? each->get_name() : name + " " + each->get_name()));
-  return made;
+  for (const auto* subcommand : app.get_subcommands({}))
+    result.commands.push_back(
+        describe(*subcommand, name.empty() ? subcommand->get_name() : name + " " + subcommand->get_name()));
+  return result;
 }
 
 }  // namespace
@@ -127,7 +128,7 @@ described_command describe(const CLI::App& app, const std::string& name) {
 void name_values(CLI::App& app) {
   for (auto* option : app.get_options())
     if (const auto* row = row_of(*option)) option->type_name(row->value);
-  for (auto* each : app.get_subcommands({})) name_values(*each);
+  for (auto* subcommand : app.get_subcommands({})) name_values(*subcommand);
 }
 
 described_command describe_command_line(const CLI::App& app) {
@@ -138,14 +139,14 @@ std::vector<described_setting> described_settings() {
   std::vector<described_setting> all;
   const auto add = [&](const std::string& section, const setting& row) {
     const auto key = section + "." + row.name;
-    auto found = std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.key == key; });
-    if (found == all.end()) found = all.insert(all.end(), {.key = key, .explanation = row.explanation});
+    auto entry = std::find_if(all.begin(), all.end(), [&](const auto& other) { return other.key == key; });
+    if (entry == all.end()) entry = all.insert(all.end(), {.key = key, .explanation = row.explanation});
     const auto choices = row.type == setting_type::choice    ? row.choices
                          : row.type == setting_type::boolean ? std::vector<std::string>{"true", "false"}
                                                              : std::vector<std::string>{};
     for (const auto& word : choices)  // several kinds of exchanges may have a key of this name
-      if (std::find(found->choices.begin(), found->choices.end(), word) == found->choices.end())
-        found->choices.push_back(word);
+      if (std::find(entry->choices.begin(), entry->choices.end(), word) == entry->choices.end())
+        entry->choices.push_back(word);
   };
   for (const auto& section : topology::sections()) {
     if (section.name.empty() || section.name == "node") continue;  // a node is set by its name

@@ -15,14 +15,14 @@ namespace troupe::apps {
 /// What a shell can offer as a value.
 enum class offered : std::uint8_t {
   nothing,   ///< A number, or a name that only the user knows.
-  words,     ///< Those in described_option::choices.
+  words,     ///< The words in described_option::choices.
   folders,   ///< Any folder.
   files,     ///< Files that end in described_option::ending, or all of them.
-  settings,  ///< section.key=value, of the topology file.
+  settings,  ///< section.key=value of the topology file.
 };
 
 struct described_option {
-  std::vector<std::string> names;  ///< Such as "-o" and "--output"; of a positional argument, its name.
+  std::vector<std::string> names;  ///< Such as "-o" and "--output"; for a positional argument, its name.
   std::string description;
   std::string value;           ///< Stands for the value in help texts, such as "DIR"; empty for a flag.
   std::string default_text{};  ///< Empty if the description names it, or if there is none.
@@ -33,14 +33,14 @@ struct described_option {
 };
 
 struct described_command {
-  /// With those of the commands that it belongs to, such as "data fetch"; empty for `troupe` itself.
+  /// Includes the names of the commands that it belongs to, as in "data fetch"; empty for `troupe` itself.
   std::string name;
   std::string description;
   std::vector<described_option> positionals, options;
   std::vector<described_command> commands;
 };
 
-/// Gives the values of options telling names in help texts, such as DIR rather than TEXT.
+/// Gives the values of options descriptive names in help texts, such as DIR rather than TEXT.
 void name_values(CLI::App& app);
 
 /// Describes the whole command line. Hidden options are left out.

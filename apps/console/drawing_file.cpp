@@ -15,7 +15,7 @@ void check_replaceable(const std::filesystem::path& drawing, const std::filesyst
   const auto refuse = [&](const std::string& reason) {
     throw input_error(drawing.string() + ": " + reason + "; choose another path with -o");
   };
-  if (const auto found = files::irregularity(drawing)) refuse(*found);
+  if (const auto problem = files::irregularity(drawing)) refuse(*problem);
   if (std::filesystem::equivalent(topology, drawing, failed)) refuse("this is the topology file itself");
   if (overwrite || !std::filesystem::exists(std::filesystem::symlink_status(drawing, failed))) return;
   if (std::filesystem::is_regular_file(drawing, failed)) {
@@ -34,7 +34,7 @@ void write_drawing(const std::filesystem::path& drawing, const std::string& cont
     std::filesystem::create_directories(folder, failed);
   }
   try {
-    std::error_code missing;  // a link stays one, unless it leads nowhere
+    std::error_code missing;  // a link is kept unless it leads nowhere
     const auto target = std::filesystem::canonical(drawing, missing);
     write_aside(missing ? drawing : target, content);
   } catch (const std::runtime_error& reason) {

@@ -11,11 +11,11 @@ std::string share_bar(const diagnosis::shares& of, std::size_t columns, bool col
   std::string text;
   double until = 0;
   std::size_t drawn = 0;
-  for (const auto& each : kinds_of_time) {
-    until += of.*each.share;
+  for (const auto& kind : kinds_of_time) {
+    until += of.*kind.share;
     const auto end = std::min(columns, static_cast<std::size_t>(std::lround(until * static_cast<double>(columns))));
-    if (coloured && end > drawn) text += each.colour;
-    for (; drawn < end; ++drawn) text += each.glyph;
+    if (coloured && end > drawn) text += kind.colour;
+    for (; drawn < end; ++drawn) text += kind.glyph;
   }
   return coloured ? text + "\x1b[0m" : text;
 }

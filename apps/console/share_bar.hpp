@@ -22,10 +22,10 @@ inline constexpr std::array kinds_of_time{kind_of_time{"compute", "█", "\x1b[3
                                           kind_of_time{"exchange", "▒", "\x1b[36m", &diagnosis::shares::exchange},
                                           kind_of_time{"other", "·", "\x1b[90m", &diagnosis::shares::other}};
 
-/// Returns a bar of so many columns, divided among the kinds of time.
+/// Returns a bar of `columns` columns, divided among the kinds of time.
 std::string share_bar(const diagnosis::shares& of, std::size_t columns, bool coloured);
 
-/// Returns text at the right of so many columns.
+/// Returns text, right-aligned in `columns` columns.
 std::string cell(const std::string& text, std::size_t columns);
 
 }  // namespace troupe::apps

@@ -12,16 +12,17 @@ namespace troupe::apps {
 
 namespace {
 
-/// The names of the command's long options, without the dashes.
+/// Returns the names of the long options of a command, without the dashes.
 std::vector<std::string> options_of(const CLI::App& command) {
   std::vector<std::string> names;
-  for (const auto* each : command.get_options())
-    for (const auto& name : each->get_lnames()) names.push_back(name);
+  for (const auto* option : command.get_options())
+    for (const auto& name : option->get_lnames()) names.push_back(name);
   return names;
 }
 
-/// The keys that --set of the command takes, by their names without the section. A name that several sections have is
-/// left out, except for batch_size. A section whose name is mistaken for a key stands for its most important key.
+/// Returns the keys that --set of a command takes, by their names without the section. A name that several sections
+/// have is left out, except for batch_size. A section whose name is mistaken for a key stands for its most important
+/// key.
 std::map<std::string, std::string> keys_of(const CLI::App& command) {
   const auto evaluates = command.get_name() == "eval";
   std::map<std::string, std::string> keys;
@@ -41,7 +42,7 @@ std::map<std::string, std::string> keys_of(const CLI::App& command) {
   return keys;
 }
 
-/// Returns the key that `name` is, or almost is, or is in other frameworks; else "".
+/// Returns the key that is called `name` here or in other frameworks, or has a similar name; otherwise "".
 std::string meant(const std::string& name, const std::map<std::string, std::string>& keys) {
   if (const auto found = keys.find(name); found != keys.end()) return found->second;
   std::vector<std::string> full, names;
@@ -54,7 +55,7 @@ std::string meant(const std::string& name, const std::map<std::string, std::stri
   return near.empty() ? "" : keys.at(near);
 }
 
-/// The text as one word of a shell.
+/// Returns the text as one word of a shell.
 std::string as_word(const std::string& text) {
   const auto plain = text.find_first_of(" \t\"'[]{}$&|;<>()*?!`\\") == std::string::npos;
   return plain || text.find('\'') != std::string::npos ? text : "'" + text + "'";
@@ -79,8 +80,8 @@ std::string suggestion(const CLI::App& command, const std::vector<std::string>& 
                                                        : "VALUE";
     auto key = name;
     std::replace(key.begin(), key.end(), '-', '_');
-    const auto found = meant(key, keys_of(command));
-    return found.empty() ? "" : " (did you mean --set " + as_word(found + "=" + value) + "?)";
+    const auto meant_key = meant(key, keys_of(command));
+    return meant_key.empty() ? "" : " (did you mean --set " + as_word(meant_key + "=" + value) + "?)";
   }
   return {};
 }

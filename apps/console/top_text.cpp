@@ -30,20 +30,20 @@ std::string painted(const std::string& text, const char* colour, const top_page&
   return page.coloured ? colour + text + "\x1b[0m" : text;
 }
 
-/// Returns the beginning of a text that fits.
+/// Returns the beginning of a text that fits into `columns`.
 std::string fitted(const std::string& text, std::size_t columns) {
   if (columns_of_text(text) <= columns) return text;
-  std::string made;
+  std::string beginning;
   std::size_t used = 0;
   for (const char byte : text) {
     const bool begins = (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
     if (begins && ++used >= columns) break;
-    made += byte;
+    beginning += byte;
   }
-  return columns > 0 ? made + "…" : "";
+  return columns > 0 ? beginning + "…" : "";
 }
 
-/// Values that a server sends may be of any size.
+/// Rounds a value. Limits it, because values that a server sends may be of any size.
 std::uint64_t whole(double value) {
   return static_cast<std::uint64_t>(std::llround(std::clamp(value, 0.0, 1e18)));
 }
@@ -63,7 +63,7 @@ std::string count_text(double value) {
   return grouped(whole(value));
 }
 
-/// Adds items, as many to a line as fit.
+/// Adds items, as many per line as fit.
 void add_items(lines& to, const lines& items, const top_page& page) {
   std::string line;
   for (const auto& item : items) {
@@ -83,13 +83,13 @@ void add_heading(lines& to, const watching::seen_run& run, const top_page& page)
   const auto room = page.columns - std::min(page.columns, columns_of_text(word) + 2);
   const auto title = fitted(run.title, room);
   const auto left = room - std::min(room, columns_of_text(title));
-  const auto what = run.model + " on " + run.data + ", " + count_text(static_cast<double>(run.workers.size())) +
-                    (run.workers.size() == 1 ? " worker" : " workers") + (run.simulated ? ", simulated" : "");
+  const auto description = run.model + " on " + run.data + ", " + count_text(static_cast<double>(run.workers.size())) +
+                           (run.workers.size() == 1 ? " worker" : " workers") + (run.simulated ? ", simulated" : "");
   to.push_back(painted(title, bold_text, page) + "  " + painted(word, colour, page) +
-               (columns_of_text(what) + 2 <= left ? "  " + what : ""));
+               (columns_of_text(description) + 2 <= left ? "  " + description : ""));
 }
 
-/// The bar of the whole run, and its times.
+/// Adds the progress bar of the whole run, and its times.
 void add_progress(lines& to, const watching::seen_run& run, const top_page& page) {
   const auto share = run.steps > 0 ? std::min(1.0, static_cast<double>(run.step) / static_cast<double>(run.steps)) : 0;
   lines items{human_number(std::floor(100 * share), 3) + " %",
@@ -101,11 +101,11 @@ void add_progress(lines& to, const watching::seen_run& run, const top_page& page
   std::string bar, rest;
   for (std::size_t i = 0; i < full; ++i) bar += "━";
   for (std::size_t i = full; i < bar_columns; ++i) rest += page.coloured ? "━" : "·";
-  lines made;
-  add_items(made, items, {.columns = page.columns});
-  if (made.size() == 1 && columns_of_text(made[0]) + bar_columns + 2 <= page.columns)
-    made[0] = painted(bar, cyan, page) + painted(rest, "\x1b[90m", page) + "  " + made[0];
-  to.insert(to.end(), made.begin(), made.end());
+  lines wrapped;
+  add_items(wrapped, items, {.columns = page.columns});
+  if (wrapped.size() == 1 && columns_of_text(wrapped[0]) + bar_columns + 2 <= page.columns)
+    wrapped[0] = painted(bar, cyan, page) + painted(rest, "\x1b[90m", page) + "  " + wrapped[0];
+  to.insert(to.end(), wrapped.begin(), wrapped.end());
 }
 
 void add_numbers(lines& to, const watching::seen_run& run, const top_page& page) {
@@ -125,7 +125,7 @@ void add_numbers(lines& to, const watching::seen_run& run, const top_page& page)
   add_items(to, items, page);
 }
 
-/// A table whose columns are left out from the end of `least_important` on as long as it is too wide.
+/// A table. While it is too wide, columns are left out, beginning at the end of `least_important`.
 struct table {
   lines header;
   std::vector<lines> rows;
@@ -133,19 +133,19 @@ struct table {
 
   /// Returns the width of each column; 0 for one that is left out.
   std::vector<std::size_t> widths(std::size_t columns) const {
-    std::vector<std::size_t> made;
+    std::vector<std::size_t> result;
     for (std::size_t i = 0; i < header.size(); ++i) {
-      made.push_back(columns_of_text(header[i]));
-      for (const auto& row : rows) made[i] = std::max(made[i], columns_of_text(row[i]));
+      result.push_back(columns_of_text(header[i]));
+      for (const auto& row : rows) result[i] = std::max(result[i], columns_of_text(row[i]));
     }
     auto optional = least_important;
     const auto total = [&] {
       std::size_t sum = 0;
-      for (const auto width : made) sum += width > 0 ? width + 2 : 0;
+      for (const auto width : result) sum += width > 0 ? width + 2 : 0;
       return sum;
     };
-    for (; !optional.empty() && total() > columns + 2; optional.pop_back()) made[optional.back()] = 0;
-    return made;
+    for (; !optional.empty() && total() > columns + 2; optional.pop_back()) result[optional.back()] = 0;
+    return result;
   }
 };
 
@@ -156,7 +156,7 @@ std::string line_of(const lines& cells, const std::vector<std::size_t>& widths) 
   return line;
 }
 
-/// Adds a table of which `room` rows fit; `after` returns what follows a row in the given number of columns.
+/// Adds a table of which `room` rows fit. `after` returns the text that follows a row in the given number of columns.
 template <class After>
 void add_table(lines& to, const table& of, std::size_t all, std::size_t room, const top_page& page, After after) {
   if (of.rows.empty() || room == 0) return;
@@ -173,16 +173,17 @@ void add_table(lines& to, const table& of, std::size_t all, std::size_t room, co
 }
 
 table workers_of(const watching::seen_run& run) {
-  table made{.header = {"worker", "steps", "samples", "sent", "compute", "data", "exchange"}, .rows = {}};
-  made.least_important = {5, 1, 3, 2};
+  table result{.header = {"worker", "steps", "samples", "sent", "compute", "data", "exchange"}, .rows = {}};
+  result.least_important = {5, 1, 3, 2};
   for (std::size_t rank = 0; rank < std::min(run.workers.size(), table_rows_max); ++rank) {
-    const auto& one = run.workers[rank];
-    const auto& of = one.shares;
-    made.rows.push_back({std::to_string(rank), grouped(one.steps), grouped(one.samples), human_bytes(one.bytes_sent),
-                         of ? watching::percent_text(of->compute) : "–", of ? watching::percent_text(of->data) : "–",
-                         of ? watching::percent_text(of->exchange) : "–"});
+    const auto& worker = run.workers[rank];
+    const auto& shares = worker.shares;
+    result.rows.push_back({std::to_string(rank), grouped(worker.steps), grouped(worker.samples),
+                           human_bytes(worker.bytes_sent), shares ? watching::percent_text(shares->compute) : "–",
+                           shares ? watching::percent_text(shares->data) : "–",
+                           shares ? watching::percent_text(shares->exchange) : "–"});
   }
-  return made;
+  return result;
 }
 
 diagnosis::shares with_rest(const watching::time_shares& of) {
@@ -192,52 +193,53 @@ diagnosis::shares with_rest(const watching::time_shares& of) {
           .other = std::max(0.0, 1 - of.compute - of.data - of.exchange)};
 }
 
-/// The emulated links or, without them, the edges; those that carry most first.
+/// Returns the table of the emulated links or, without them, of the edges; the highest rates come first.
 table links_of(const std::vector<watching::seen_link>& links, const char* name) {
   auto sorted = links;
-  const auto rate = [](const auto& one) { return one.rate.value_or(0); };
+  const auto rate = [](const auto& link) { return link.rate.value_or(0); };
   std::stable_sort(sorted.begin(), sorted.end(), [&](const auto& a, const auto& b) { return rate(a) > rate(b); });
   sorted.resize(std::min(sorted.size(), table_rows_max));
-  table made{.header = {name, "rate", "sent", "occupied", "queue", "mean wait", "staleness"}, .rows = {}};
-  made.least_important = {2, 3, 5, 4, 6};
-  for (const auto& each : sorted)
-    made.rows.push_back({fitted(each.name, name_columns_max), text_of(each.rate, watching::rate_text),
-                         text_of(each.bytes, watching::bytes_text), text_of(each.busy, watching::percent_text),
-                         text_of(each.queue, short_number), text_of(each.wait_mean, watching::wait_text),
-                         text_of(each.staleness, count_text)});
-  for (std::size_t column = made.header.size(); column-- > 1;) {
+  table result{.header = {name, "rate", "sent", "occupied", "queue", "mean wait", "staleness"}, .rows = {}};
+  result.least_important = {2, 3, 5, 4, 6};
+  for (const auto& link : sorted)
+    result.rows.push_back({fitted(link.name, name_columns_max), text_of(link.rate, watching::rate_text),
+                           text_of(link.bytes, watching::bytes_text), text_of(link.busy, watching::percent_text),
+                           text_of(link.queue, short_number), text_of(link.wait_mean, watching::wait_text),
+                           text_of(link.staleness, count_text)});
+  for (std::size_t column = result.header.size(); column-- > 1;) {
     const auto is_unknown = [&](const auto& row) { return row[column] == "–"; };
-    if (!std::all_of(made.rows.begin(), made.rows.end(), is_unknown)) continue;
-    made.header.erase(made.header.begin() + static_cast<std::ptrdiff_t>(column));
-    for (auto& row : made.rows) row.erase(row.begin() + static_cast<std::ptrdiff_t>(column));
-    std::erase(made.least_important, column);
-    for (auto& each : made.least_important) each -= each > column ? 1 : 0;
+    if (!std::all_of(result.rows.begin(), result.rows.end(), is_unknown)) continue;
+    result.header.erase(result.header.begin() + static_cast<std::ptrdiff_t>(column));
+    for (auto& row : result.rows) row.erase(row.begin() + static_cast<std::ptrdiff_t>(column));
+    std::erase(result.least_important, column);
+    for (auto& index : result.least_important) index -= index > column ? 1 : 0;
   }
-  return made;
+  return result;
 }
 
 }  // namespace
 
 std::vector<std::string> top_lines(const watching::seen_run& run, const top_page& page) {
-  lines made;
-  add_heading(made, run, page);
-  add_progress(made, run, page);
-  add_numbers(made, run, page);
-  if (!run.waiting.empty()) made.push_back(fitted(run.waiting, page.columns));
+  lines result;
+  add_heading(result, run, page);
+  add_progress(result, run, page);
+  add_numbers(result, run, page);
+  if (!run.waiting.empty()) result.push_back(fitted(run.waiting, page.columns));
   const bool emulated = !run.links.empty();
   const auto& links = emulated ? run.links : run.edges;
-  const auto room = [&] { return page.rows - std::min(page.rows, made.size() + 2); };  // a blank line and the header
+  const auto room = [&] { return page.rows - std::min(page.rows, result.size() + 2); };  // a blank line and the header
   const auto of_links = links.empty() ? 0 : std::min<std::size_t>(links.size() + 2, room() / 2);
   const auto of_workers = std::min(run.workers.size(), room() - std::min(room(), of_links));
-  add_table(made, workers_of(run), run.workers.size(), of_workers, page, [&](std::size_t rank, std::size_t columns) {
+  add_table(result, workers_of(run), run.workers.size(), of_workers, page, [&](std::size_t rank, std::size_t columns) {
     constexpr std::size_t least = 10, most = 40;
-    const auto& of = run.workers[rank].shares;
-    return of && columns >= least ? "  " + share_bar(with_rest(*of), std::min(columns, most), page.coloured) : "";
+    const auto& shares = run.workers[rank].shares;
+    return shares && columns >= least ? "  " + share_bar(with_rest(*shares), std::min(columns, most), page.coloured)
+                                      : "";
   });
-  add_table(made, links_of(links, emulated ? "link" : "edge"), links.size(), room(), page,
+  add_table(result, links_of(links, emulated ? "link" : "edge"), links.size(), room(), page,
             [](std::size_t, std::size_t) { return std::string(); });
-  if (made.size() > page.rows) made.resize(page.rows);
-  return made;
+  if (result.size() > page.rows) result.resize(page.rows);
+  return result;
 }
 
 }  // namespace troupe::apps

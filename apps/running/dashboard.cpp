@@ -44,10 +44,10 @@ std::unique_ptr<telemetry::display> watched(std::unique_ptr<telemetry::display> 
                                   .outputs = run.outputs};
   options.facts.origin = run.origin;
   if (run.network)
-    options.traffic = [network = run.network](watching::traffic_point& now) {
+    options.traffic = [network = run.network](watching::traffic_point& point) {
       auto counted = network->counted();
-      now.edges = std::move(counted.edges);
-      now.wires = std::move(counted.wires);
+      point.edges = std::move(counted.edges);
+      point.wires = std::move(counted.wires);
     };
   if (given.address) options.dashboard = topology::parse_endpoint(*given.address);
   return watching::make_watched_display(std::move(shown), std::move(options));

@@ -21,10 +21,10 @@ class network;
 
 namespace troupe::apps {
 
-/// Where the page is served if no address is given.
+/// Address at which the page is served if none is given.
 constexpr auto* default_dashboard = "127.0.0.1:8265";
 
-/// Where the page about a run is served while it trains.
+/// The address at which the page about a run is served while it trains.
 struct dashboard_option {
   std::optional<std::string> address{};  ///< As given; empty if the page is not served.
 };
@@ -32,8 +32,8 @@ struct dashboard_option {
 /// Adds the option. `given` must outlive the command.
 void add_dashboard_option(CLI::App& command, dashboard_option& given);
 
-/// Completes `--dashboard FILE`, where the file was meant for the command: an address is optional. Throws input_error
-/// if the address is not one.
+/// Moves FILE of `--dashboard FILE` to `file` if it is not an address: the address of the option may be left out.
+/// Throws input_error if the address is not valid.
 void settle(dashboard_option& given, std::filesystem::path& file);
 
 /// The run that a page is about.
@@ -41,10 +41,10 @@ struct watched_run {
   const plan& what;
   std::filesystem::path folder{};  ///< Where the report is written.
   bool simulated{false};
-  bool continues{false};  ///< Whether the folder has the lines of a run that is continued.
-  std::shared_ptr<const emulation::network> network{};  ///< That of the run, which counts its traffic; or null.
-  std::shared_ptr<telemetry::side_outputs> outputs;     ///< Of the run.
-  telemetry::origin origin{};                           ///< When it was begun or continued, and with what.
+  bool continues{false};  ///< Whether the folder has the lines of the run that is continued.
+  std::shared_ptr<const emulation::network> network{};  ///< Network of the run, which counts its traffic; may be null.
+  std::shared_ptr<telemetry::side_outputs> outputs;     ///< Shared with other writers of the run.
+  telemetry::origin origin{};                           ///< When and with what the run was begun or continued.
 };
 
 /// Returns a display that also serves the page, if that was requested, and writes the report at the end of the run.

@@ -8,7 +8,7 @@
 
 namespace troupe::apps {
 
-/// Returns what a recording of this run belongs to.
+/// Returns the version, topology and inputs that a recording of this run belongs to.
 recording::origin origin_of(const training& what, const at::Tensor& initial);
 
 }  // namespace troupe::apps

@@ -48,16 +48,17 @@ bool is_complete(const training_options& given, const plan& plan) {
   const auto end = telemetry::end_of(given.resume);
   if (!end) return false;
   std::vector<topology::changed_setting> changed;
-  for (const auto& each : checkpoint::checkpoints_in(given.resume)) try {
+  for (const auto& saved : checkpoint::checkpoints_in(given.resume)) try {
       changed =
-          topology::check_resumable(checkpoint::read_manifest(each.path).topology, plan.file, given.resume.string());
+          topology::check_resumable(checkpoint::read_manifest(saved.path).topology, plan.file, given.resume.string());
       break;
     } catch (const checkpoint::damaged&) {  // reported when the run is continued
     }
   const auto steps = counted(end->step, "step");
   const auto done = end->status == "done" && end->step >= plan.steps,
-             stopped = end->status == "stopped_early" &&
-                       std::none_of(changed.begin(), changed.end(), [](const auto&one) { return one.of_training; });
+             stopped =
+                 end->status == "stopped_early" &&
+                 std::none_of(changed.begin(), changed.end(), [](const auto&change) { return change.of_training; });
   if (done && !given.quiet)
     print_note(given.resume.string() + ": the run is complete after " + steps +
                "; to train longer, continue it with a larger run.epochs or run.steps");
@@ -79,10 +80,10 @@ resumption resume(const training_options& given, const training& what,
     throw input_error(what.plan.file.file.string() + ": the run has " + grouped(what.plan.steps) +
                       " steps, but the one in " + out + " has made " + grouped(from.about.step) +
                       " already; expected at least as many");
-  const auto now = describe_run(what);
-  check_inputs(from.about, now, what, out);
+  const auto current = describe_run(what);
+  check_inputs(from.about, current, what, out);
   auto continued = telemetry::continued_files(given.resume, from.about, files);
-  if (const auto difference = differing(now.fingerprint, from.about.fingerprint); !difference.empty())
+  if (const auto difference = differing(current.fingerprint, from.about.fingerprint); !difference.empty())
     print_note("warning: the checkpoint was written elsewhere (" + difference +
                "); the result may differ in bits from that of a run without interruption");
   return {std::move(folder), std::move(from), std::move(changed), std::move(continued)};
@@ -92,18 +93,18 @@ namespace {
 
 /// Returns whether the newest readable checkpoint in `out` is one of this run.
 bool can_be_continued(const plan& plan, const std::filesystem::path& out) {
-  for (const auto& each : checkpoint::checkpoints_in(out)) try {
-      topology::check_resumable(checkpoint::read_manifest(each.path).topology, plan.file, out.string());
+  for (const auto& saved : checkpoint::checkpoints_in(out)) try {
+      topology::check_resumable(checkpoint::read_manifest(saved.path).topology, plan.file, out.string());
       return true;
     } catch (const checkpoint::damaged&) {  // an earlier one is used
     } catch (const input_error&) {
-      return false;  // the folder has not been cleared of another run
+      return false;  // the folder still has the files of another run
     }
   return false;
 }
 
 /// Returns the command that continues a run. The results folder has the topology file with every setting, but a node is
-/// started with the file that the other nodes have.
+/// started with the file that the other nodes use.
 std::string continuing_command(const training_options& given, const plan& plan, const std::filesystem::path& out,
                                bool out_of_time) {
   constexpr std::string_view limit = "run.max_seconds=";
@@ -111,8 +112,8 @@ std::string continuing_command(const training_options& given, const plan& plan, 
   std::string command = program_name() + " run";
   if (is_node) {
     command = program_name() + " node " + quoted(given.file.string()) + " --name " + quoted(given.name);
-    for (const auto& each : given.overrides)
-      if (!out_of_time || !each.starts_with(limit)) command += " --set " + quoted(each);
+    for (const auto& assignment : given.overrides)
+      if (!out_of_time || !assignment.starts_with(limit)) command += " --set " + quoted(assignment);
   }
   command += " --resume " + quoted(out.string());
   if (given.tensorboard) command += " --tensorboard";
@@ -139,7 +140,7 @@ void offer_to_continue(const training_options& given, const plan& plan, const st
   const auto is_node = !given.name.empty() && !given.together && plan.nodes.size() > 1;
   auto* out_of_command = given.json ? stderr : stdout;
   if (is_node) std::fputs("to continue the run, start the other nodes again\n", out_of_command);
-  // Whole, however long it is.
+  // Printed in full, however long it is.
   const auto command = data::printable_utf8(continuing_command(given, plan, out, out_of_time));
   std::fprintf(out_of_command, "continue with: %s\n", command.c_str());
   std::fflush(out_of_command);

@@ -16,20 +16,20 @@
 
 namespace troupe::apps {
 
-/// Describes a run in its checkpoints, except for what changes while it runs.
+/// Returns the manifest of a run for its checkpoints, without what changes during the run.
 checkpoint::manifest describe_run(const training& what);
 
-/// Returns whether the run to continue has made all steps of `plan`, or was stopped early and `plan` changes nothing
-/// that lets it go on, and prints that. Throws input_error if the run was made with a topology that `plan` cannot
-/// continue.
+/// Returns whether the run to continue has made all steps of `plan`, or was stopped early and `plan` changes no setting
+/// that would let it continue. If so, prints that. Throws input_error if the run was made with a topology that `plan`
+/// cannot continue.
 bool is_complete(const training_options& given, const plan& plan);
 
 /// The run that is continued.
 struct resumption {
-  telemetry::run_folder folder;  ///< Locked.
+  telemetry::run_folder folder;  ///< The results folder, locked.
   checkpoint::loaded_checkpoint from;
-  std::vector<topology::changed_setting> changed;                    ///< What differs from the settings before.
-  std::map<telemetry::pattern_option, std::filesystem::path> files;  ///< Of options.
+  std::vector<topology::changed_setting> changed;                    ///< Settings that differ from the previous ones.
+  std::map<telemetry::pattern_option, std::filesystem::path> files;  ///< Files of options.
 };
 
 /// Opens the results folder and reads its newest intact checkpoint. Throws input_error if there is none or if the

@@ -22,16 +22,16 @@ void add_trace_option(CLI::App& command, bool& trace) {
 
 std::shared_ptr<telemetry::trace_file> make_trace(const training_options& given, const plan& plan, std::uint32_t node) {
   if (!given.trace) return nullptr;
-  telemetry::trace_file_options made{.path = {}, .process = plan.nodes[node].name, .node = node, .warn = print_note};
-  if (made.process.empty()) made.process = "troupe";  // the file has no [[node]]
-  // The nodes of one host share this clock. Alone, a node begins at 0.
-  if (plan.nodes.size() == 1) made.origin = trace_time_of(std::chrono::steady_clock::now());
+  telemetry::trace_file_options options{.path = {}, .process = plan.nodes[node].name, .node = node, .warn = print_note};
+  if (options.process.empty()) options.process = "troupe";  // the file has no [[node]]
+  // The nodes of one host share this clock. The trace of a single node begins at 0.
+  if (plan.nodes.size() == 1) options.origin = trace_time_of(std::chrono::steady_clock::now());
   if (node != 0) {
     const auto folder = given.parts.empty() ? given.out : given.parts;
-    made.path = (folder.empty() ? telemetry::default_folder(given.file) : folder) /
-                telemetry::name_of_part("trace", ".json", node, plan.nodes[node].name);
+    options.path = (folder.empty() ? telemetry::default_folder(given.file) : folder) /
+                   telemetry::name_of_part("trace", ".json", node, plan.nodes[node].name);
   }
-  return std::make_shared<telemetry::trace_file>(std::move(made));
+  return std::make_shared<telemetry::trace_file>(std::move(options));
 }
 
 std::shared_ptr<telemetry::trace_file> make_trace(bool wanted, const fs::path& folder, const std::string& process,

@@ -20,11 +20,12 @@ namespace troupe::apps {
 /// Adds --trace to `command`.
 void add_trace_option(CLI::App& command, bool& trace);
 
-/// Returns the trace of a node in real time, or null without --trace. On the first node, write_to() must follow.
+/// Returns the trace of a node in real time, or null without --trace. On the first node, write_to() must be called
+/// afterwards.
 std::shared_ptr<telemetry::trace_file> make_trace(const training_options& given, const plan& plan, std::uint32_t node);
 
-/// Returns the trace of a run that is simulated or replayed in this folder, or null unless it is wanted. Times are
-/// since `origin`.
+/// Returns the trace of a run that is simulated or replayed in this folder, or null unless `wanted`. Times are relative
+/// to `origin`.
 std::shared_ptr<telemetry::trace_file> make_trace(bool wanted, const std::filesystem::path& folder,
                                                   const std::string& process, trace_time origin);
 

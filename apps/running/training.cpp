@@ -141,7 +141,7 @@ training prepare(const training_options& given) {
   check_security(plan);
   check_no_faults(plan);
   if (given.record) recording::check_recordable(plan);
-  files_of_options(given, plan);  // what is wrong with them is found before any node is started
+  files_of_options(given, plan);  // reports errors in them before any node is started
   return {std::move(data), std::move(plan)};
 }
 
@@ -177,7 +177,7 @@ journal_pointer start_journal(const training_options& given, const training& wha
                               outputs_pointer outputs) {
   const auto out = given.out.empty() ? telemetry::default_folder(given.file) : given.out;
   const auto files = files_of_options(given, what.plan);
-  // Before an earlier run is removed from the folder.
+  // Checked before an earlier run is removed from the folder.
   for (const auto& [option, path] : files) telemetry::make_way_for(option, path, given.overwrite, out, given.file);
   telemetry::run_folder folder{
       {.out = out, .topology = given.file, .inputs = inputs_of(what.plan), .overwrite = given.overwrite}};
@@ -193,8 +193,8 @@ journal_pointer continue_journal(const training_options& given, const training& 
                       std::move(network));
 }
 
-/// Opens the folder in which this node keeps copies of checkpoints, and returns what writes one. Throws input_error,
-/// also if the folder has copies of another run.
+/// Opens the folder in which this node keeps copies of checkpoints, and returns a function that writes a copy. Throws
+/// input_error, also if the folder has copies of another run.
 std::function<void(const state_dict&)> keeper_of_copies(const training_options& given, const plan& plan) {
   auto out = given.out;
   if (out.empty()) out = telemetry::default_folder(given.file).string() + "-copy";
@@ -204,9 +204,9 @@ std::function<void(const state_dict&)> keeper_of_copies(const training_options& 
                                       .overwrite = given.overwrite,
                                       .resume = resume,
                                       .clear_later = true}};  // this node may not be admitted to the run
-  for (const auto& each : checkpoint::checkpoints_in(out)) try {
-      topology::check_resumable(checkpoint::read_manifest(each.path).topology, plan.file, out.string());
-    } catch (const checkpoint::damaged&) {  // never resumed
+  for (const auto& copy : checkpoint::checkpoints_in(out)) try {
+      topology::check_resumable(checkpoint::read_manifest(copy.path).topology, plan.file, out.string());
+    } catch (const checkpoint::damaged&) {  // a damaged copy is never resumed
     }
   if (!given.quiet) print_note("copies of checkpoints are kept in " + out.string());
   const auto clears = std::make_shared<bool>(!resume);
@@ -222,15 +222,15 @@ std::function<void(const state_dict&)> keeper_of_copies(const training_options& 
   };
 }
 
-/// Returns how the deliveries of a run reach its recording.
+/// Returns the functions that pass the deliveries of a run to its recording.
 launch_deliveries recorded_by(const std::shared_ptr<recording::writer>& recording) {
-  launch_deliveries made;
-  made.order_of = [recording](std::uint32_t actor) { return delivery_order{.log = log_of(recording, actor)}; };
-  made.lock_order_of = [recording](std::uint32_t id, const std::shared_ptr<shared_memory>& memory) {
+  launch_deliveries deliveries;
+  deliveries.order_of = [recording](std::uint32_t actor) { return delivery_order{.log = log_of(recording, actor)}; };
+  deliveries.lock_order_of = [recording](std::uint32_t id, const std::shared_ptr<shared_memory>& memory) {
     recording->watch(id, memory);
     return std::shared_ptr<lock_order>{};
   };
-  return made;
+  return deliveries;
 }
 
 }  // namespace
@@ -288,7 +288,7 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
   if (end.failure) print_error("the run failed: " + *end.failure);
   if (end.signal != 0 && !given.quiet && (!end.begun || node != 0))
     print_note("interrupted by " + name_of_signal(end.signal) + (end.begun ? "" : " before training began"));
-  if (trace) trace->close();  // a lane that is stuck may still have it
+  if (trace) trace->close();  // a lane that is stuck may still hold it
   if (has_emulated(what.plan.links)) write_links(given, what.plan, node, journal.get(), end.links);
   if (recorded && !end.failure && !end.refusal) recorded->complete();
   recorded.reset();

@@ -28,12 +28,13 @@ struct training_options {
   bool overwrite{false}, quiet{false}, json{false};
   bool tensorboard{false};  ///< Whether the first node writes an event file.
   bool trace{false};        ///< Whether a trace is written.
-  /// Where nodes other than the first write their parts of the outputs that each node has; empty for `out`.
+  /// Folder to which nodes other than the first write their parts of outputs; empty means `out`.
   std::filesystem::path parts;
   dashboard_option dashboard{};
-  bool record{false};    ///< Whether the first node records what its actors take in.
-  std::string name;      ///< Name of the node, for `troupe node`.
-  bool together{false};  ///< All nodes were started together: a node that does not join within run.timeout has failed.
+  bool record{false};  ///< Whether the first node records the deliveries to its actors.
+  std::string name;    ///< Name of the node, for `troupe node`.
+  /// Whether all nodes were started together: one that does not join within run.timeout has failed.
+  bool together{false};
   std::vector<std::string> ports;  ///< Ports that `troupe run` chose for its nodes; see chosen_ports().
 };
 
@@ -55,10 +56,10 @@ telemetry::verbosity verbosity_of(const training_options& given);
 /// Completes the options of a run that is continued, and checks that they fit together. Throws input_error.
 void settle(training_options& given);
 
-/// Returns the files that a run reads besides its topology file and the files of its data set; empty paths are none.
+/// Returns the files that a run reads besides its topology file and the files of its data set; empty paths are ignored.
 std::vector<std::filesystem::path> inputs_of(const plan& plan);
 
-/// Returns what writes the outputs of a run that may wait.
+/// Returns the writer of those outputs of a run that may wait.
 std::shared_ptr<telemetry::side_outputs> make_outputs();
 
 /// Loads the topology file and its data, and derives the plan. Throws input_error.

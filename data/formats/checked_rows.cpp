@@ -6,7 +6,7 @@ namespace troupe::data {
 
 namespace {
 
-// Rows are visited in random order, in memory that no cache holds.
+// Number of rows to prefetch ahead: rows are visited in random order, in memory that fits no cache.
 constexpr std::size_t rows_ahead = 12;
 
 void prefetch(const sparse_rows::row& row) {
@@ -14,7 +14,8 @@ void prefetch(const sparse_rows::row& row) {
   for (std::int64_t at = 0; at < row.count; at += columns_of_a_line) __builtin_prefetch(row.columns + at);
 }
 
-// Copies the columns of a row, and returns a number whose highest bit is set if one is negative or larger than `last`.
+// Copies the columns of a row and returns a number whose highest bit is set if a column is negative or larger than
+// `last`.
 std::uint32_t copy(const std::int32_t* __restrict from, std::int64_t count, std::uint32_t last,
                    std::int32_t* __restrict into) {
   std::uint32_t wrong = 0;

@@ -1,4 +1,4 @@
-// Sparse rows as those who compute with them must read them: a file that rows are mapped from may change at any time.
+// Sparse rows, read safely for computations: a file from which rows are mapped may change at any time.
 #pragma once
 
 #include "troupe/data/formats/sparse_rows.hpp"
@@ -12,15 +12,15 @@ namespace troupe::data {
 
 class mapped_file;
 
-/// Rows that can be used without harm: rows in memory as they are; of rows in a mapped file, the columns are copied and
-/// checked, and the values are where they are, and may be anything until require_unchanged(). One thread.
+/// Rows that are safe to use. Rows in memory are returned as they are. For rows in a mapped file, the columns are
+/// copied and checked; the values stay in the file and may be anything until require_unchanged(). One thread.
 class checked_rows {
  public:
   /// Returns the rows `indices`, valid until the next call. Throws data_error if a column is not one of the set.
   std::span<const sparse_rows::row> take(const sparse_rows& from, std::span<const std::int64_t> indices);
 
-  /// Throws data_error if the file that the rows are in has changed since it was mapped. To be called once the rows
-  /// have been used, before anyone relies on the result.
+  /// Throws data_error if the file that the rows are in has changed since it was mapped. Call it once the rows have
+  /// been used, before relying on the result.
   void require_unchanged() const;
 
  private:

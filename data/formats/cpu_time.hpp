@@ -1,4 +1,4 @@
-// CPU time that was used so far.
+// CPU time used so far.
 #pragma once
 
 #include <chrono>

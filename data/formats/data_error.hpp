@@ -1,4 +1,4 @@
-// What readers of data throw.
+// The exception that readers of data throw.
 #pragma once
 
 #include <stdexcept>

@@ -1,4 +1,5 @@
-// JPEG through libjpeg, which calls back and jumps: functions that it may jump out of have no objects to destroy.
+// Decodes JPEG with libjpeg, which uses callbacks and longjmp: functions that it may jump out of must not have objects
+// to destroy.
 #include "troupe/data/formats/image_decoders.hpp"
 
 #include <algorithm>
@@ -16,14 +17,14 @@ namespace {
 // A progressive image of a few kilobytes may have thousands of scans, each of which takes as long as the whole image.
 constexpr int scans_at_most = 500;
 
-// What libjpeg's callbacks share.
+// State that libjpeg's callbacks share.
 struct jpeg_state {
   jpeg_decompress_struct reader{};
   jpeg_error_mgr errors{};
   jpeg_progress_mgr progress{};
   std::jmp_buf out{};
   std::array<char, JMSG_LENGTH_MAX> complaint{};  // the error, or the first warning of damage
-  bool damaged{false};                            // a warning says that some of the pixels are not as they were
+  bool damaged{false};                            // a warning reported that some pixels are damaged
   bool ran_out{false};                            // the file ends before the image does
 };
 
@@ -31,7 +32,7 @@ jpeg_state& state_of(j_common_ptr common) {
   return *static_cast<jpeg_state*>(common->client_data);
 }
 
-// Warnings of the side information, which every decoder passes over. The pixels are as they were.
+// Returns whether a warning concerns only side information, which every decoder ignores, so that the pixels are intact.
 bool is_harmless(int warning) {
   return warning == JWRN_EXTRANEOUS_DATA || warning == JWRN_JFIF_MAJOR || warning == JWRN_ADOBE_XFORM ||
          warning == JWRN_BOGUS_PROGRESSION || warning == JWRN_NOT_SEQUENTIAL;
@@ -70,11 +71,11 @@ bool read_header(jpeg_state& state, const image_bytes& from) {
   jpeg_mem_src(&state.reader, from.bytes.data(), from.bytes.size());
   jpeg_read_header(&state.reader, TRUE);
   state.reader.out_color_space = has_inks(state.reader) ? JCS_CMYK : JCS_RGB;
-  state.reader.dct_method = JDCT_ISLOW;  // as Pillow
+  state.reader.dct_method = JDCT_ISLOW;  // as in Pillow
   return true;
 }
 
-// Sets up all that decoding takes, which refuses what libjpeg does not know, and decodes nothing.
+// Sets up decoding without decoding anything. Fails for files that libjpeg does not support.
 bool try_start(jpeg_state& state) {
   if (setjmp(state.out) != 0) return false;
   state.reader.buffered_image = jpeg_has_multiple_scans(&state.reader);
@@ -92,7 +93,7 @@ bool read_pixels(jpeg_state& state, std::uint8_t* pixels, std::size_t stride) {
   return true;
 }
 
-// Whether all coefficients have been read: every component was in a scan, and in a progressive image every bit.
+// Returns whether all coefficients have been read: every component and, in a progressive image, every bit.
 bool is_complete(const jpeg_decompress_struct& reader) {
   for (int i = 0; i < reader.num_components; ++i) {
     if (reader.comp_info[i].quant_table == nullptr) return false;
@@ -103,7 +104,7 @@ bool is_complete(const jpeg_decompress_struct& reader) {
   return true;
 }
 
-// Inks as Adobe writes them, inverted, to what Pillow makes of them.
+// Converts inks, inverted as Adobe writes them, to the same RGB values as Pillow.
 void to_rgb(const std::vector<std::uint8_t>& inks, std::vector<std::uint8_t>& pixels) {
   const auto times = [](int a, int b) {
     const int product = a * b + 128;
@@ -124,7 +125,7 @@ class jpeg_file {
     state_.reader.err = jpeg_std_error(&state_.errors);
     state_.errors.error_exit = troupe_jpeg_error;
     state_.errors.emit_message = troupe_jpeg_warning;
-    jpeg_create_decompress(&state_.reader);  // cannot fail with the library it was compiled for
+    jpeg_create_decompress(&state_.reader);  // cannot fail with the library that this file was compiled for
     state_.reader.client_data = &state_;
     state_.progress.progress_monitor = troupe_jpeg_progress;
     state_.reader.progress = &state_.progress;
@@ -133,7 +134,7 @@ class jpeg_file {
   jpeg_file& operator=(const jpeg_file&) = delete;
   ~jpeg_file() { jpeg_destroy_decompress(&state_.reader); }
 
-  // Returns the size, or nothing if the header does not end within these bytes, of which there are more.
+  // Returns the size, or nothing if the header does not end within these bytes and the file has more.
   std::optional<image_extent> begin() {
     const bool began = read_header(state_, from_);
     if (state_.ran_out) {
@@ -148,17 +149,17 @@ class jpeg_file {
 
   image decode() {
     if (!read_header(state_, from_)) complain();
-    image made{plausible(from_.file, state_.reader.image_height, state_.reader.image_width), {}};
-    const auto pixels = static_cast<std::size_t>(made.extent.height * made.extent.width);
-    made.pixels.resize(3 * pixels);
+    image result{plausible(from_.file, state_.reader.image_height, state_.reader.image_width), {}};
+    const auto pixels = static_cast<std::size_t>(result.extent.height * result.extent.width);
+    result.pixels.resize(3 * pixels);
     const bool inks = has_inks(state_.reader);
     std::vector<std::uint8_t> of_inks(inks ? 4 * pixels : 0);
-    const auto stride = static_cast<std::size_t>(made.extent.width) * (inks ? 4 : 3);
-    if (!read_pixels(state_, inks ? of_inks.data() : made.pixels.data(), stride) || state_.damaged ||
+    const auto stride = static_cast<std::size_t>(result.extent.width) * (inks ? 4 : 3);
+    if (!read_pixels(state_, inks ? of_inks.data() : result.pixels.data(), stride) || state_.damaged ||
         (state_.ran_out && !is_complete(state_.reader)))
       complain();
-    if (inks) to_rgb(of_inks, made.pixels);
-    return made;
+    if (inks) to_rgb(of_inks, result.pixels);
+    return result;
   }
 
  private:

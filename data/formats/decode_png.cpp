@@ -1,4 +1,5 @@
-// PNG through libpng, which calls back and jumps: functions that it may jump out of have no objects to destroy.
+// Decodes PNG with libpng, which uses callbacks and longjmp: functions that it may jump out of must not have objects to
+// destroy.
 #include "troupe/data/formats/image_decoders.hpp"
 
 #include <array>
@@ -15,11 +16,11 @@ namespace {
 
 constexpr std::string_view truncated = "the file is truncated";
 
-// What libpng's callbacks share.
+// State that libpng's callbacks share.
 struct png_input {
   std::span<const std::uint8_t> left;
   std::array<char, 160> complaint{};
-  bool has_pixels{false};  // all of them, decoded
+  bool has_pixels{false};  // whether all pixels have been decoded
 };
 
 extern "C" {
@@ -64,7 +65,7 @@ bool finish_png(png_structp png, png_input& input, png_bytep* rows) {
   return true;
 }
 
-// A file whose header is read.
+// A PNG file that is being decoded.
 class png_file {
  public:
   explicit png_file(const image_bytes& from) : from_{from}, input_{.left = from.bytes} {
@@ -82,7 +83,7 @@ class png_file {
   png_file& operator=(const png_file&) = delete;
   ~png_file() { png_destroy_read_struct(&png_, &info_, nullptr); }
 
-  // Returns the size, or nothing if the header does not end within these bytes, of which there are more.
+  // Returns the size, or nothing if the header does not end within these bytes and the file has more.
   std::optional<image_extent> begin() {
     require_size_first();
     if (begin_png(png_, info_)) return extent();
@@ -92,16 +93,16 @@ class png_file {
 
   image decode() {
     begin();
-    image made{extent(), {}};
-    const auto stride = static_cast<std::size_t>(3 * made.extent.width);
-    made.pixels.resize(stride * static_cast<std::size_t>(made.extent.height));
+    image result{extent(), {}};
+    const auto stride = static_cast<std::size_t>(3 * result.extent.width);
+    result.pixels.resize(stride * static_cast<std::size_t>(result.extent.height));
     std::vector<png_bytep> rows;
-    for (std::size_t at = 0; at < made.pixels.size(); at += stride) rows.push_back(made.pixels.data() + at);
+    for (std::size_t at = 0; at < result.pixels.size(); at += stride) rows.push_back(result.pixels.data() + at);
     if (!finish_png(png_, input_, rows.data())) {
       // What follows the pixels may be missing: Pillow does not read it either.
       if (!input_.has_pixels || input_.complaint.data() != truncated) complain();
     }
-    return made;
+    return result;
   }
 
  private:
@@ -109,7 +110,7 @@ class png_file {
     return plausible(from_.file, png_get_image_height(png_, info_), png_get_image_width(png_, info_));
   }
 
-  // Before libpng allocates anything for a size that is implausible.
+  // Checks the size before libpng allocates anything for an implausible one.
   void require_size_first() const {
     constexpr std::size_t name_at = 12, width_at = 16, height_at = 20, end = 24;
     if (from_.bytes.size() < end) fail_as_image(from_.file, std::string{truncated});

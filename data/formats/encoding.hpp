@@ -1,4 +1,4 @@
-// Encodings of text files other than UTF-8, which are told by the byte order mark at the beginning.
+// Encodings of text files other than UTF-8, detected by the byte order mark at the beginning.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Memory for sparse rows that are accessed in random order: on pages of 2 MiB, a step finds them a quarter faster than
-// on pages of 4 KiB, because the TLB cannot hold that many addresses.
+// Memory for sparse rows that are accessed in random order: with pages of 2 MiB, a step accesses them a quarter faster
+// than with pages of 4 KiB, because the TLB cannot hold that many addresses.
 #pragma once
 
 #include <sys/mman.h>

@@ -27,7 +27,7 @@ bool is_jpeg(std::span<const std::uint8_t> begin) {
   return begin.size() >= 3 && begin[0] == 0xff && begin[1] == 0xd8 && begin[2] == 0xff;
 }
 
-// Calls act(input) with the open file. Throws data_error, too, where it cannot be read.
+// Calls act(input) with the open file. Also throws data_error if the file cannot be read.
 template <class Act>
 auto decoding(const fs::path& file, Act act) try {
   const files::input input{file};

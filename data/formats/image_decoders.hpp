@@ -1,5 +1,5 @@
-// The decoders of the two formats, for image_codec.cpp. Each looks at the header of a file first, and refuses there
-// what it would refuse when it decodes the pixels, except damaged pixels.
+// The decoders of the two formats, for image_codec.cpp. Reading the header already refuses every file that decoding
+// would refuse, except for damaged pixels.
 #pragma once
 
 #include "troupe/data/formats/image_codec.hpp"
@@ -12,7 +12,7 @@
 
 namespace troupe::data {
 
-/// Part of a file, from its beginning on.
+/// The first bytes of a file, or all of them.
 struct image_bytes {
   const std::filesystem::path& file;  ///< For messages.
   std::span<const std::uint8_t> bytes;
@@ -28,7 +28,7 @@ std::optional<image_extent> extent_of_jpeg(const image_bytes& begin);
 image decode_png(const image_bytes& all);
 image decode_jpeg(const image_bytes& all);
 
-/// Throws data_error: the file, the reason and the fix.
+/// Throws data_error with the file, the reason and the fix.
 [[noreturn]] void fail_as_image(const std::filesystem::path& file, const std::string& reason);
 
 /// Returns this size. Throws data_error if it is zero or implausibly large.

@@ -39,21 +39,22 @@ bool is_image_name(const fs::path& name) {
 std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
   std::error_code failed;
   std::vector<fs::directory_entry> entries;
-  for (fs::directory_iterator each{folder, failed}, end; !failed && each != end; each.increment(failed))
-    if (!is_of_others(each->path().filename().string())) entries.push_back(*each);
+  for (fs::directory_iterator entry{folder, failed}, end; !failed && entry != end; entry.increment(failed))
+    if (!is_of_others(entry->path().filename().string())) entries.push_back(*entry);
   if (failed) fail_to_read(folder, failed);
-  // The order of the disk is another one on every machine, and decides through which of two links a folder is entered.
+  // Sorted because the order on disk differs between machines and would decide through which of two links a folder is
+  // entered.
   std::sort(entries.begin(), entries.end());
   return entries;
 }
 
-// Which folder it is, whatever path leads to it.
+// Identity of a folder, whatever path leads to it.
 using identity = std::pair<dev_t, ino_t>;
 
 identity identity_of(const fs::path& folder) {
-  struct stat found {};
-  if (stat(folder.c_str(), &found) != 0) fail_to_read(folder, {errno, std::generic_category()});
-  return {found.st_dev, found.st_ino};
+  struct stat status {};
+  if (stat(folder.c_str(), &status) != 0) fail_to_read(folder, {errno, std::generic_category()});
+  return {status.st_dev, status.st_ino};
 }
 
 // Walks the folders of one set.
@@ -72,15 +73,16 @@ class walk {
     std::map<std::string, std::vector<fs::path>> links;
     for (const auto& name : names) enter({root_ / name}, found_[name], &links[name]);
     for (const auto& name : names) follow(links[name], found_[name]);
-    std::vector<std::pair<std::string, std::vector<listed_image>>> all;
-    for (const auto& name : names) all.emplace_back(name, listed(name));
-    return all;
+    std::vector<std::pair<std::string, std::vector<listed_image>>> classes;
+    for (const auto& name : names) classes.emplace_back(name, listed(name));
+    return classes;
   }
 
  private:
   using image_paths = std::vector<std::pair<std::string, std::string>>;  // folder, name
 
-  // Notes the images in the folders and below. Links to folders are followed, or noted in `links` if it is not null.
+  // Collects the images in the folders and below. Links to folders are followed, or collected in `links` if it is not
+  // null.
   void enter(std::vector<fs::path> folders, image_paths& into, std::vector<fs::path>* links) {
     while (!folders.empty()) {
       const auto folder = folders.back();
@@ -104,17 +106,18 @@ class walk {
       if (seen_.emplace(identity_of(link), link).second) enter({link}, into, nullptr);
   }
 
-  // Folders in the order of their paths, in each the files in that of their names.
+  // Returns the images of a class: folders in the order of their paths, and in each folder files in the order of their
+  // names.
   std::vector<listed_image> listed(const std::string& name) {
-    auto& found = found_[name];
-    std::sort(found.begin(), found.end());
-    if (found.empty()) {
+    auto& paths = found_[name];
+    std::sort(paths.begin(), paths.end());
+    if (paths.empty()) {
       throw data_error((root_ / name).string() +
                        ": the folder contains no image (.png, .jpg, .jpeg); every folder here is a class: add images "
                        "to this folder or remove it");
     }
     std::vector<listed_image> images;
-    for (const auto& [folder, file_name] : found) {
+    for (const auto& [folder, file_name] : paths) {
       const fs::path file = fs::path{folder} / file_name;
       struct stat about {};
       if (stat(file.c_str(), &about) != 0) fail_to_read(file, {errno, std::generic_category()});
@@ -128,7 +131,8 @@ class walk {
   std::map<std::string, image_paths> found_;
 };
 
-// Returns the one of `names` that, in any case, is among `wanted`, or nothing. Throws data_error if there are several.
+// Returns the name among `names` that is in `wanted`, ignoring case, or nothing. Throws data_error if there are
+// several.
 std::optional<std::string> one_of(const fs::path& folder, const std::vector<std::string>& names,
                                   const std::set<std::string>& wanted) {
   std::optional<std::string> found;
@@ -166,7 +170,7 @@ image_sets sets_in(const fs::path& folder) {
   const auto count =
       std::size_t{train.has_value()} + std::size_t{validation.has_value()} + std::size_t{test.has_value()};
   if (train && (validation || test)) return {folder / *train, folder / (validation ? *validation : *test)};
-  if (count == 0 || count < names.size()) return {folder, {}};  // "train" is a class beside "bus"
+  if (count == 0 || count < names.size()) return {folder, {}};  // "train" is a class like "bus"
   if (train) return {folder / *train, {}};
   throw data_error(folder.string() + ": contains " + (validation ? *validation : *test) +
                    "/, but no train/ beside it; set data.file to the folder of the training images, which contains one "

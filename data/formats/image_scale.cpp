@@ -10,7 +10,7 @@ namespace {
 
 constexpr int fraction_bits = 32 - 8 - 2;
 
-// Of each pixel of a line [first, first + count) of `to`: where its pixels of `from` begin, and their weights.
+// For each pixel of a scaled line: where the source pixels that contribute to it begin, and their weights.
 struct taps {
   std::vector<std::int64_t> begins;
   std::vector<std::vector<std::int32_t>> weights;
@@ -19,7 +19,7 @@ struct taps {
 taps taps_of(std::int64_t from, std::int64_t to, std::int64_t first, std::int64_t count) {
   const double scale = static_cast<double>(from) / static_cast<double>(to);
   const double support = std::max(scale, 1.0), step = 1.0 / support;
-  taps made;
+  taps result;
   for (std::int64_t index = first; index < first + count; ++index) {
     const double centre = (static_cast<double>(index) + 0.5) * scale;
     const auto begin = std::max<std::int64_t>(static_cast<std::int64_t>(centre - support + 0.5), 0);
@@ -30,20 +30,20 @@ taps taps_of(std::int64_t from, std::int64_t to, std::int64_t first, std::int64_
       const double distance = std::fabs((static_cast<double>(at) - centre + 0.5) * step);
       sum += shares.emplace_back(distance < 1.0 ? 1.0 - distance : 0.0);
     }
-    auto& weights = made.weights.emplace_back();
+    auto& weights = result.weights.emplace_back();
     for (const double share : shares) {
       weights.push_back(static_cast<std::int32_t>(0.5 + (sum != 0 ? share / sum : share) * (1 << fraction_bits)));
     }
-    made.begins.push_back(begin);
+    result.begins.push_back(begin);
   }
-  return made;
+  return result;
 }
 
 std::uint8_t rounded(std::int32_t sum) {
   return static_cast<std::uint8_t>(std::clamp(sum >> fraction_bits, 0, 255));
 }
 
-// Where the middle begins; a half goes to the even neighbour, as Python rounds.
+// Returns where the middle begins; halves are rounded to even, as in Python.
 std::int64_t middle(std::int64_t whole, std::int64_t part) {
   const std::int64_t twice = whole - part, half = twice / 2;
   return half + (twice % 2 != 0 && half % 2 != 0 ? 1 : 0);
@@ -54,7 +54,7 @@ std::int64_t middle(std::int64_t whole, std::int64_t part) {
 image scaled_and_cut(const image& from, std::int64_t size) {
   const auto [height, width] = from.extent;
   const std::int64_t shorter = std::min(height, width);
-  // The longer side as Python has it: whole, then a division in double precision, cut.
+  // Computes the longer side as torchvision does: an integer product, divided in double precision, truncated.
   const auto scaled = [&](std::int64_t side) {
     return side == shorter ? size
                            : static_cast<std::int64_t>(static_cast<double>(size * side) / static_cast<double>(shorter));
@@ -85,16 +85,16 @@ image scaled_and_cut(const image& from, std::int64_t size) {
     }
   }
 
-  image made{{size, size}, std::vector<std::uint8_t>(static_cast<std::size_t>(size) * line)};
+  image result{{size, size}, std::vector<std::uint8_t>(static_cast<std::size_t>(size) * line)};
   std::vector<std::int32_t> sums(line);
   for (std::size_t row = 0; row < static_cast<std::size_t>(size); ++row) {
     std::fill(sums.begin(), sums.end(), half);
     const std::uint8_t* value = narrow.data() + static_cast<std::size_t>(down.begins[row] - first) * line;
     for (const std::int32_t weight : down.weights[row])
       for (auto& sum : sums) sum += weight * *value++;
-    std::transform(sums.begin(), sums.end(), made.pixels.begin() + static_cast<std::ptrdiff_t>(row * line), rounded);
+    std::transform(sums.begin(), sums.end(), result.pixels.begin() + static_cast<std::ptrdiff_t>(row * line), rounded);
   }
-  return made;
+  return result;
 }
 
 }  // namespace troupe::data

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t block = std::size_t{256} << 10;  // of text at first
+constexpr std::size_t block = std::size_t{256} << 10;  // initial size of the text buffer, in bytes
 
 std::unique_ptr<files::input> opened(const fs::path& file, const std::string& key) {
   return reading(file, key, "the samples", [](const fs::path& path) { return std::make_unique<files::input>(path); });
@@ -36,7 +36,7 @@ struct lines::gzip {
   ~gzip() { inflateEnd(&stream); }
 
   z_stream stream{};
-  bool ended{false};  // of the member: a gzip file has one or several, one after the other
+  bool ended{false};  // whether the current member has ended: a gzip file has one or several
   std::array<unsigned char, std::size_t{64} << 10> bytes{};
 };
 
@@ -59,7 +59,7 @@ void lines::fail(const std::string& reason) const {
 
 std::optional<std::string_view> lines::next() {
   ++number_;
-  std::size_t seen = 0;  // of the unread text: without a newline
+  std::size_t seen = 0;  // length of the unread text known to have no newline
   for (;;) {
     const char* first = text_.data() + begin_;
     const auto* newline = static_cast<const char*>(std::memchr(first + seen, '\n', end_ - begin_ - seen));
@@ -144,7 +144,7 @@ std::optional<double> number_in(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc::invalid_argument || end != text.data() + text.size()) return std::nullopt;
-  // Says on which side of the range it is.
+  // strtod() distinguishes values that are too small from those that are too large.
   if (error == std::errc::result_out_of_range) value = std::strtod(std::string{text}.c_str(), nullptr);
   return value;
 }

@@ -49,7 +49,7 @@ class lines {
   std::unique_ptr<files::input> input_;
   std::unique_ptr<gzip> packed_;  // null: the file is plain
   std::vector<char> text_;
-  std::size_t begin_{0}, end_{0};  // what of text_ was read and not handed out
+  std::size_t begin_{0}, end_{0};  // part of text_ that was read but not yet returned
   std::int64_t number_{0};
 };
 

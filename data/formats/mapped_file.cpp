@@ -17,7 +17,7 @@ namespace troupe::data {
 
 namespace {
 
-// What the signal handler knows of the mappings: it may neither lock nor allocate.
+// A mapping as the signal handler reads it: the handler may neither lock nor allocate.
 struct mapping {
   std::atomic<bool> taken{false};
   std::atomic<std::uintptr_t> begin{0}, end{0};  // 0: none, or none yet
@@ -29,13 +29,14 @@ std::array<mapping, 256> mappings;
 struct sigaction former {};
 std::uintptr_t page_bytes = 4096;
 
-// Returns whether the address is in a mapping, whose bytes from there on have been replaced by zeros.
+// Replaces the bytes of a mapping by zeros, from the page of `address` to the end. Returns whether the address was in a
+// mapping and this succeeded.
 bool replace(std::uintptr_t address) {
-  for (auto& each : mappings) {
-    const auto begin = each.begin.load(), end = each.end.load();
+  for (auto& entry : mappings) {
+    const auto begin = entry.begin.load(), end = entry.end.load();
     if (address < begin || address >= end) continue;
     const auto page = address - address % page_bytes;
-    each.lost = true;
+    entry.lost = true;
     return mmap(reinterpret_cast<void*>(page), end - page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
            MAP_FAILED;
   }
@@ -50,7 +51,7 @@ extern "C" void troupe_bus_error(int signal, siginfo_t* about, void* context) {
   if ((former.sa_flags & SA_SIGINFO) != 0 && former.sa_sigaction != nullptr)
     return former.sa_sigaction(signal, about, context);
   if (former.sa_handler != SIG_DFL && former.sa_handler != SIG_IGN) return former.sa_handler(signal);
-  std::signal(SIGBUS, SIG_DFL);  // the same access again ends the process
+  std::signal(SIGBUS, SIG_DFL);  // repeating the access then ends the process
 }
 
 void handle_bus_errors() {
@@ -105,8 +106,8 @@ mapped_file::~mapped_file() {
 
 const mapped_file* mapped_file::of(const void* address) {
   const auto wanted = reinterpret_cast<std::uintptr_t>(address);
-  for (const auto& each : mappings)
-    if (wanted >= each.begin && wanted < each.end) return each.file;
+  for (const auto& entry : mappings)
+    if (wanted >= entry.begin && wanted < entry.end) return entry.file;
   return nullptr;
 }
 
@@ -115,10 +116,10 @@ void mapped_file::let_go() const {
 }
 
 void mapped_file::require_unchanged() const {
-  struct stat now {};
+  struct stat current {};
   const auto& before = file_.about();
-  if (mappings[slot_].lost || fstat(file_.descriptor(), &now) != 0 || now.st_size != before.st_size ||
-      !same_time(now.st_mtim, before.st_mtim))
+  if (mappings[slot_].lost || fstat(file_.descriptor(), &current) != 0 || current.st_size != before.st_size ||
+      !same_time(current.st_mtim, before.st_mtim))
     fail_as_changed();
 }
 

@@ -16,13 +16,13 @@ namespace {
 
 constexpr auto unlimited = std::numeric_limits<std::uint64_t>::max();
 
-/// Returns the contents of a file of the system; empty if there is none.
+/// Returns the contents of a system file; empty if it cannot be read.
 std::istringstream lines_in(const std::string& path) {
   constexpr std::uint64_t most = 1 << 20;
   try {
     return std::istringstream{files::read_all(path, most)};
   } catch (const files::unreadable&) {
-    return {};  // what is not known limits nothing
+    return {};  // an unknown limit is no limit
   }
 }
 
@@ -38,7 +38,7 @@ std::optional<std::uint64_t> amount_in(const std::string& path, const std::strin
   return std::nullopt;
 }
 
-/// Returns the number that is all of a file.
+/// Returns the number that a file consists of, or nothing.
 std::optional<std::uint64_t> number_of(const std::string& path) {
   auto in = lines_in(path);
   std::uint64_t value = 0;
@@ -56,14 +56,15 @@ std::uint64_t of_machine() {
   return (*available + amount_in(path, "SwapFree:").value_or(0)) * 1024;
 }
 
-/// Of cgroup v2; "max" is not a number. Cached files that nothing uses are given back where memory is short.
+/// Returns what the control group (cgroup v2) allows; "max" is not a number. Cached files that are not in use count as
+/// available, because the kernel reclaims them when memory is short.
 std::uint64_t of_control_group() {
   auto in = lines_in("/proc/self/cgroup");
   std::string line, group;
   while (std::getline(in, line))
     if (line.starts_with("0::")) group = line.substr(3);
   auto least = unlimited;
-  for (;; group.erase(group.rfind('/'))) {  // each group is limited by those around it
+  for (;; group.erase(group.rfind('/'))) {  // a group is also limited by its parents
     const auto folder = "/sys/fs/cgroup" + (group == "/" ? "" : group);
     if (const auto most = number_of(folder + "/memory.max")) {
       const auto used = number_of(folder + "/memory.current").value_or(0);

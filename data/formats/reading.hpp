@@ -1,4 +1,4 @@
-// Opening the files that a topology file names with a key, with messages that name the key.
+// Opens the files that a topology file names with a key, with messages that name the key.
 #pragma once
 
 #include "troupe/data/formats/data_error.hpp"

@@ -35,7 +35,7 @@ constexpr std::array elements{element{"F64", at::kDouble},    element{"F32", at:
 
 /// Length of the header's own length.
 constexpr std::uint64_t prefix_bytes = 8;
-/// A longer header is a broken file (the limit of the reference implementation, too).
+/// A file with a longer header is broken. The reference implementation has the same limit.
 constexpr std::uint64_t header_bytes_max = 100'000'000;
 constexpr std::uint64_t alignment = 8;
 
@@ -45,7 +45,7 @@ std::string element_name(const std::string& tensor, at::ScalarType type) {
   throw std::runtime_error("tensor " + tensor + " has an element type that safetensors cannot store");
 }
 
-/// A reader for one file: every complaint names it, says why, and what to do.
+/// A reader for one file. Every error states the file, the reason and the fix.
 class reader {
  public:
   reader(std::filesystem::path path, reading_options options) : path_(std::move(path)), options_(std::move(options)) {
@@ -67,7 +67,7 @@ class reader {
       else
         claims.push_back(checked(name, entry));
     }
-    require_all_covered(claims);  // before any allocation: together they can now claim no more than the file holds
+    require_all_covered(claims);  // before any allocation: now all claims together fit in the file
     for (const auto& claim : claims) {
       if (claim.type)
         content.tensors.emplace_back(claim.name, tensor(claim));
@@ -80,7 +80,7 @@ class reader {
  private:
   using json = files::json;
 
-  /// What the header says of a tensor, checked.
+  /// What the header states about a tensor, checked.
   struct claim {
     std::string name;
     std::optional<at::ScalarType> type;  ///< None if the tensor is not wanted.
@@ -102,7 +102,7 @@ class reader {
     return wanted.empty() || std::find(wanted.begin(), wanted.end(), name) != wanted.end();
   }
 
-  /// Reads bytes of the file. Returns whether there are as many.
+  /// Reads `count` bytes from `offset` on. Returns false if there are fewer.
   bool read_at(std::uint64_t offset, void* into, std::uint64_t count) const {
     if (file_) return file_->read_at(offset, into, count) == count;
     if (offset > bytes_.size() || count > bytes_.size() - offset) return false;
@@ -128,7 +128,7 @@ class reader {
   }
 
   json parse(const std::string& text) const {
-    // A name that comes twice is refused: the library would silently drop one of the two.
+    // A name that occurs twice is refused: the library would silently drop one of the two.
     std::vector<std::string> names;
     const auto watch = [&](int depth, json::parse_event_t event, const json& value) {
       if (event == json::parse_event_t::key && depth == 1) names.push_back(value.get<std::string>());
@@ -158,10 +158,10 @@ class reader {
 
   /// Returns the unsigned integers of a JSON list, each small enough for LibTorch.
   std::vector<std::int64_t> numbers(const std::string& name, const json& entry, const char* key) const {
-    const auto found = entry.find(key);
-    if (found == entry.end() || !found->is_array()) refuse_as_broken("tensor " + name + " has no list " + key);
+    const auto list = entry.find(key);
+    if (list == entry.end() || !list->is_array()) refuse_as_broken("tensor " + name + " has no list " + key);
     std::vector<std::int64_t> values;
-    for (const auto& value : *found) {
+    for (const auto& value : *list) {
       if (!value.is_number_unsigned() ||
           value.get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
         refuse_as_broken("tensor " + name + " has an invalid size in " + key);
@@ -171,11 +171,11 @@ class reader {
   }
 
   at::ScalarType type(const std::string& name, const json& entry) const {
-    const auto found = entry.find("dtype");
-    if (found == entry.end() || !found->is_string()) refuse_as_broken("tensor " + name + " has no dtype");
+    const auto dtype = entry.find("dtype");
+    if (dtype == entry.end() || !dtype->is_string()) refuse_as_broken("tensor " + name + " has no dtype");
     for (const auto& known : elements)
-      if (*found == known.name) return known.type;
-    refuse("tensor " + name + " has dtype " + found->get<std::string>() + ", which is not supported", "save it as F32");
+      if (*dtype == known.name) return known.type;
+    refuse("tensor " + name + " has dtype " + dtype->get<std::string>() + ", which is not supported", "save it as F32");
   }
 
   claim checked(const std::string& name, const json& entry) const {
@@ -192,7 +192,7 @@ class reader {
     return {name, element_type, shape, offsets[0], offsets[1]};
   }
 
-  /// Says whether a tensor of this shape takes exactly `bytes`. A shape too large for LibTorch to count takes nothing.
+  /// Returns whether a tensor of this shape takes exactly `bytes`; false if its size cannot be represented.
   static bool takes(const std::vector<std::int64_t>& shape, std::int64_t element_bytes, std::int64_t bytes) {
     auto product = element_bytes;
     for (const auto size : shape)
@@ -201,7 +201,7 @@ class reader {
     return bytes == (empty ? 0 : product);
   }
 
-  /// Throws unless every byte behind the header is part of exactly one tensor, as the reference implementation does.
+  /// Throws unless every byte after the header is part of exactly one tensor, as the reference implementation does.
   void require_all_covered(std::vector<claim> claims) const {
     std::sort(claims.begin(), claims.end(),
               [](const auto& a, const auto& b) { return std::tie(a.begin, a.end) < std::tie(b.begin, b.end); });
@@ -230,7 +230,7 @@ class reader {
 
   std::filesystem::path path_;
   reading_options options_{};
-  std::optional<files::input> file_{};  ///< Or bytes in memory:
+  std::optional<files::input> file_{};  ///< Empty if the bytes are in memory, in `bytes_`.
   std::string bytes_{};
   std::uint64_t file_bytes_{0};
   std::uint64_t data_first_{0};
@@ -260,9 +260,9 @@ std::string safetensors_header(const tensor_file& content) {
 
 std::string safetensors_of(const tensor_file& content) {
   auto bytes = safetensors_header(content);
-  std::size_t all = bytes.size();
-  for (const auto& [name, values] : content.tensors) all += values.nbytes();
-  bytes.reserve(all);
+  std::size_t total = bytes.size();
+  for (const auto& [name, values] : content.tensors) total += values.nbytes();
+  bytes.reserve(total);
   for (const auto& [name, values] : content.tensors) {
     const auto plain = values.contiguous();
     bytes.append(static_cast<const char*>(plain.const_data_ptr()), plain.nbytes());

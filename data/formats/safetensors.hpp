@@ -12,7 +12,7 @@
 
 namespace troupe::data {
 
-/// Contents of such a file.
+/// Contents of a safetensors file.
 struct tensor_file {
   std::vector<std::pair<std::string, at::Tensor>> tensors;  ///< Contiguous, CPU.
   std::map<std::string, std::string> metadata;              ///< Texts by name.
@@ -36,7 +36,8 @@ struct reading_options {
 /// Reads a file. Throws data_error with the path, the reason and the fix.
 tensor_file read_safetensors(const std::filesystem::path& path, const reading_options& options = {});
 
-/// Returns the contents of such a file from its bytes; `name` stands for its path in messages. Throws data_error.
+/// Returns the contents of a safetensors file from its bytes; `name` stands for its path in messages. Throws
+/// data_error.
 tensor_file parse_safetensors(std::string bytes, const std::string& name);
 
 }  // namespace troupe::data

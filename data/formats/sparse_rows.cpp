@@ -8,16 +8,16 @@ std::shared_ptr<const sparse_rows> sparse_rows::chosen(std::vector<std::int64_t>
     std::shared_ptr<const void> of;
   };
   const auto kept = std::make_shared<chosen_rows>(chosen_rows{std::move(indices), owner_});
-  const auto made = std::make_shared<sparse_rows>(*this);
-  made->rows_ = static_cast<std::int64_t>(kept->which.size());
-  made->nonzeros_ = 0;
+  const auto result = std::make_shared<sparse_rows>(*this);
+  result->rows_ = static_cast<std::int64_t>(kept->which.size());
+  result->nonzeros_ = 0;
   for (std::int64_t& index : kept->which) {
     if (which_ != nullptr) index = which_[index];
-    made->nonzeros_ += offsets_[index + 1] - offsets_[index];
+    result->nonzeros_ += offsets_[index + 1] - offsets_[index];
   }
-  made->which_ = kept->which.data();
-  made->owner_ = kept;
-  return made;
+  result->which_ = kept->which.data();
+  result->owner_ = kept;
+  return result;
 }
 
 }  // namespace troupe::data

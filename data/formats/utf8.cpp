@@ -30,20 +30,20 @@ std::size_t utf8_beginning(std::string_view text) {
 
 std::string printable_utf8(std::string_view text) {
   constexpr const char* digits = "0123456789abcdef";
-  std::string made;
+  std::string result;
   while (!text.empty()) {
     const auto byte = static_cast<unsigned char>(text.front());
     std::size_t length = utf8_length_of_first(text);
     const auto is_c1 = length == 2 && byte == 0xc2 && static_cast<unsigned char>(text[1]) < 0xa0;
     if (length == 0 || byte < ' ' || byte == 0x7f || is_c1) {
-      made += std::string{"\\x"} + digits[byte / 16] + digits[byte % 16];
+      result += std::string{"\\x"} + digits[byte / 16] + digits[byte % 16];
       length = 1;
     } else {
-      made += text.substr(0, length);
+      result += text.substr(0, length);
     }
     text.remove_prefix(length);
   }
-  return made;
+  return result;
 }
 
 std::string clipped(std::string_view text, std::size_t most) {

@@ -1,4 +1,4 @@
-// UTF-8 (RFC 3629), for texts and names from outside: which bytes are valid.
+// UTF-8 (RFC 3629): finds the valid bytes of texts and names from outside.
 #pragma once
 
 #include <cstddef>

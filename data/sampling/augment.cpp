@@ -12,7 +12,8 @@ namespace troupe::data {
 
 namespace {
 
-/// [[a, b], [c, d]]: from where in the source, counted from its centre, a pixel of the target comes.
+/// The matrix [[a, b], [c, d]] that maps a pixel of the target to its place in the source, both counted from the
+/// centre.
 struct inverse_matrix {
   double a{1}, b{0}, c{0}, d{1};
 };
@@ -29,7 +30,7 @@ inverse_matrix inverse_affine(double angle, double scale, double shear) {
   return {d / scale, -b / scale, -c / scale, a / scale};
 }
 
-/// One line of torchvision's grid, and of grid_sample's way from [-1, 1] to the nearest pixel.
+/// One coordinate of torchvision's grid, and grid_sample's mapping of it from [-1, 1] to the nearest pixel.
 class nearest {
  public:
   nearest(double along_x, double along_y, std::int64_t size)
@@ -41,7 +42,7 @@ class nearest {
   float at(float x, float y) const {
     const float place = x * along_x_ + y * along_y_;
     const float pixel = (place + 1) * half_ - 0.5f;
-    // To the nearest, and of two the even one: without its last bits a float is an integer.
+    // Rounds to the nearest integer, halves to even: a float of this size has no bits for a fraction.
     constexpr float integers = 0x1.8p23f;
     return (pixel + integers) - integers;
   }
@@ -68,7 +69,7 @@ void resample(const std::uint8_t* from, std::uint8_t* to, const image_size& size
   }
 }
 
-// As clamp(0, 255) and the cast that cuts off.
+// Does clamp(0, 255) and a cast that truncates.
 std::uint8_t byte_of(float value) {
   return static_cast<std::uint8_t>(std::clamp(value, 0.0f, 255.0f));
 }
@@ -96,8 +97,8 @@ struct grey {
 };
 
 const grey& greys() {
-  static const grey made;
-  return made;
+  static const grey instance;
+  return instance;
 }
 
 float mean_grey(const std::uint8_t* image, const image_size& size) {
@@ -135,7 +136,7 @@ float part_behind_the_point(float value) {
   return value - static_cast<float>(static_cast<int>(value));
 }
 
-// torchvision's _rgb_to_hsv, a new hue, and _hsv_to_rgb, for one pixel.
+// Does torchvision's _rgb_to_hsv, changes the hue, and does _hsv_to_rgb, for one pixel.
 void adjust_hue(std::uint8_t& red, std::uint8_t& green, std::uint8_t& blue, float by) {
   constexpr auto level = static_cast<float>(1.0 / 255);
   const float r = static_cast<float>(red) * level, g = static_cast<float>(green) * level,
@@ -180,30 +181,30 @@ void adjust_hue(std::uint8_t& red, std::uint8_t& green, std::uint8_t& blue, floa
 
 drawn_changes draw(const augmentation& how, std::uint64_t key) {
   random_stream stream{key};
-  // In single precision, as torchvision draws.
+  // Drawn in single precision, as in torchvision.
   const auto between = [&stream](double low, double high) {
     return static_cast<double>(static_cast<float>(stream.between(low, high)));
   };
   const auto factor = [&between](double most) { return between(std::max(0.0, 1 - most), 1 + most); };
-  drawn_changes made;
+  drawn_changes changes;
   const auto places = static_cast<std::uint64_t>(2 * how.crop_padding + 1);
-  made.top = static_cast<std::int64_t>(stream.below(places));
-  made.left = static_cast<std::int64_t>(stream.below(places));
-  made.flip = stream.between(0, 1) < how.flip;
-  made.angle = between(-how.rotation, how.rotation);
-  made.scale = how.scale.size() == 2 ? between(how.scale[0], how.scale[1]) : between(1, 1);
-  made.shear = between(-how.shear, how.shear);
-  for (std::size_t last = made.order.size(); last > 1; --last)
-    std::swap(made.order[last - 1], made.order[stream.below(last)]);
-  made.factors = {factor(how.brightness), factor(how.contrast), factor(how.saturation), 0};
-  made.factors[3] = between(-how.hue, how.hue);
-  return made;
+  changes.top = static_cast<std::int64_t>(stream.below(places));
+  changes.left = static_cast<std::int64_t>(stream.below(places));
+  changes.flip = stream.between(0, 1) < how.flip;
+  changes.angle = between(-how.rotation, how.rotation);
+  changes.scale = how.scale.size() == 2 ? between(how.scale[0], how.scale[1]) : between(1, 1);
+  changes.shear = between(-how.shear, how.shear);
+  for (std::size_t last = changes.order.size(); last > 1; --last)
+    std::swap(changes.order[last - 1], changes.order[stream.below(last)]);
+  changes.factors = {factor(how.brightness), factor(how.contrast), factor(how.saturation), 0};
+  changes.factors[3] = between(-how.hue, how.hue);
+  return changes;
 }
 
 void crop(const std::uint8_t* from, std::uint8_t* to, const image_size& size, std::int64_t padding, std::int64_t top,
           std::int64_t left) {
   const auto width = static_cast<std::size_t>(size.width);
-  const std::int64_t shift = left - padding;  // of what is seen, to the left
+  const std::int64_t shift = left - padding;  // shift of the visible part to the left
   const std::size_t black_before = static_cast<std::size_t>(std::clamp<std::int64_t>(-shift, 0, size.width));
   const std::size_t black_behind = static_cast<std::size_t>(std::clamp<std::int64_t>(shift, 0, size.width));
   const std::size_t seen = width - black_before - black_behind;
@@ -228,7 +229,7 @@ void flip(std::uint8_t* image, const image_size& size) {
 }
 
 void rotate(const std::uint8_t* from, std::uint8_t* to, const image_size& size, double angle) {
-  // Python's %: in [0, 360).
+  // As Python's %: the result is in [0, 360).
   double turn = std::fmod(angle, 360.0);
   if (turn < 0) turn += 360;
   resample(from, to, size, inverse_affine(-turn, 1, 0));
@@ -255,7 +256,7 @@ void adjust(std::uint8_t* image, const image_size& size, colour which, double fa
 }
 
 void augmenter::change(std::uint8_t* image, const drawn_changes& by) {
-  // What makes a new image makes it from a copy of the old one.
+  // Functions that write a new image read a copy of the old one.
   const auto anew = [&](const auto& make) {
     std::memcpy(spare_.data(), image, spare_.size());
     make(spare_.data(), image);

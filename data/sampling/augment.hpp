@@ -3,8 +3,8 @@
 // scaling and normalisation of the values follow.
 //
 // First the kind and amount of the changes to an image are drawn, as a function of a key; then they are applied, as a
-// function of the image and the draw. Images are uint8 [C, H, W], contiguous. Colour changes require C = 3; an image
-// with C = 1 gets what torchvision makes of grey images: brightness and contrast change, the others do nothing.
+// function of the image and the draw. Images are uint8 [C, H, W], contiguous. Colour changes require C = 3; for an
+// image with C = 1, as for grey images in torchvision, brightness and contrast change and the others do nothing.
 #pragma once
 
 #include <array>
@@ -56,8 +56,8 @@ struct drawn_changes {
 /// whatever `how` contains: enabling one change does not affect the others.
 drawn_changes draw(const augmentation& how, std::uint64_t key);
 
-// Single changes, with the arithmetic of torchvision.transforms.v2.functional on uint8 tensors of the CPU, in single
-// precision. `to` must be another image than `from`; functions with one image change it in place.
+// Single changes, with the arithmetic of torchvision.transforms.v2.functional on uint8 tensors on the CPU, in single
+// precision. `to` and `from` must be different images; functions with one image change it in place.
 
 /// Does pad() with `padding` black pixels on each side, then crop() to the original size.
 void crop(const std::uint8_t* from, std::uint8_t* to, const image_size& size, std::int64_t padding, std::int64_t top,
@@ -73,7 +73,7 @@ void adjust(std::uint8_t* image, const image_size& size, colour which, double fa
 /// Applies changes to images, one after the other, in memory that it keeps. One thread at a time.
 class augmenter {
  public:
-  /// `how` must outlive it.
+  /// `how` must outlive the augmenter.
   augmenter(const augmentation& how, const image_size& size) : how_{how}, size_{size}, spare_(size.bytes()) {}
 
   /// Applies the drawn changes that `how` enables to `image`, in place.

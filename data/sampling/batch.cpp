@@ -25,14 +25,15 @@ namespace {
 
 using table = std::array<float, 256>;
 
-// What each of the 256 byte values becomes, in single precision and in the order of operations of torchvision's
-// ToTensor and Normalize, so that the values are those of a PyTorch script to the last bit.
+// Returns the value for each of the 256 byte values, computed in single precision and in the order of operations of
+// torchvision's ToTensor and Normalize, so that the values are those of a PyTorch script, bit for bit.
 table levels(const normalisation& scale, std::size_t channel) {
   const float mean = scale.mean.empty() ? 0.0f : static_cast<float>(scale.mean.at(channel));
   const float std = scale.std.empty() ? 1.0f : static_cast<float>(scale.std.at(channel));
-  table made{};
-  for (std::size_t byte = 0; byte < made.size(); ++byte) made[byte] = (static_cast<float>(byte) / 255.0f - mean) / std;
-  return made;
+  table values{};
+  for (std::size_t byte = 0; byte < values.size(); ++byte)
+    values[byte] = (static_cast<float>(byte) / 255.0f - mean) / std;
+  return values;
 }
 
 std::vector<std::int64_t> sizes_of(std::int64_t count, at::IntArrayRef one) {
@@ -41,7 +42,7 @@ std::vector<std::int64_t> sizes_of(std::int64_t count, at::IntArrayRef one) {
   return sizes;
 }
 
-/// Of a batch of `count`: sizes and type of its inputs.
+/// Returns the sizes of the inputs of a batch of `count` samples.
 std::vector<std::int64_t> input_sizes(const dataset& set, std::int64_t count) {
   return set.files ? sizes_of(count, set.files->shape()) : sizes_of(count, set.inputs.sizes().slice(1));
 }
@@ -67,10 +68,10 @@ void gather(const at::Tensor& all, std::span<const std::int64_t> indices, const 
 }
 
 at::Tensor targets_of(const dataset& set, const std::vector<std::int64_t>& indices) {
-  const auto made = at::empty(sizes_of(static_cast<std::int64_t>(indices.size()), set.targets.sizes().slice(1)),
-                              set.targets.options());
-  gather(set.targets, indices, made);
-  return made;
+  const auto result = at::empty(sizes_of(static_cast<std::int64_t>(indices.size()), set.targets.sizes().slice(1)),
+                                set.targets.options());
+  gather(set.targets, indices, result);
+  return result;
 }
 
 void fill_images(const dataset& set, const normalisation& scale, std::span<const std::int64_t> indices,
@@ -170,7 +171,7 @@ at::Tensor csr(const sparse_rows& rows, const std::vector<std::int64_t>& indices
   }
   checked.require_unchanged();
   hush();
-  // Without checks: rows are checked when they are read, and a look at each batch would take longer than its step.
+  // Without checks: rows are checked when they are read, and checking each batch would take longer than its step.
   return at::_sparse_csr_tensor_unsafe(begins, columns, values, {count, rows.columns()},
                                        values.options().layout(at::kSparseCsr));
 }
@@ -183,13 +184,13 @@ batch empty_batch(const dataset& set, std::int64_t count, const spawn_memory& fr
 }
 
 std::int64_t batch_bytes(const dataset& set, std::int64_t count) {
-  const auto of = [](const std::vector<std::int64_t>& sizes, at::ScalarType type) {
+  const auto bytes_of = [](const std::vector<std::int64_t>& sizes, at::ScalarType type) {
     auto bytes = static_cast<std::int64_t>(c10::elementSize(type));
     for (const auto size : sizes) bytes *= size;
     return bytes;
   };
-  return of(input_sizes(set, count), input_type(set)) +
-         of(sizes_of(count, set.targets.sizes().slice(1)), set.targets.scalar_type());
+  return bytes_of(input_sizes(set, count), input_type(set)) +
+         bytes_of(sizes_of(count, set.targets.sizes().slice(1)), set.targets.scalar_type());
 }
 
 void fill_batch(const dataset& set, const normalisation& scale, std::span<const std::int64_t> indices,
@@ -209,11 +210,11 @@ batch make_batch(const dataset& set, const normalisation& scale, const std::vect
     check_indices(set, indices);
     return {csr(*set.rows, indices), targets_of(set, indices)};
   }
-  const auto made =
+  const auto result =
       empty_batch(set, static_cast<std::int64_t>(indices.size()),
                   [](at::IntArrayRef sizes, at::ScalarType type) { return at::empty(sizes, at::dtype(type)); });
-  fill_batch(set, scale, indices, by, made);
-  return made;
+  fill_batch(set, scale, indices, by, result);
+  return result;
 }
 
 }  // namespace troupe::data

@@ -1,4 +1,4 @@
-// What make_batch() does for dense samples, in two steps, for callers that already have memory for a batch, such as the
+// The two steps of make_batch() for dense samples, for callers that already have memory for a batch, such as the
 // loader.
 #pragma once
 

@@ -73,14 +73,14 @@ class batch_memory {
     }
 
     std::mutex mutex;
-    std::map<std::size_t, std::vector<void*>> free;  ///< As many as batches ever were at once, at most.
+    std::map<std::size_t, std::vector<void*>> free;  ///< At most as many blocks as there ever were batches at once.
     std::size_t allocated{0};
   };
 
   std::shared_ptr<shelf> shelf_ = std::make_shared<shelf>();
 };
 
-/// All that making a batch takes, whoever does it.
+/// Everything that a thread needs to make a batch.
 struct recipe {
   std::shared_ptr<const dataset> samples;
   normalisation scale;
@@ -89,13 +89,13 @@ struct recipe {
   spawn_memory memory;
 
   batch make(const std::vector<std::int64_t>& indices, std::uint64_t epoch) const {
-    const auto made = empty_batch(*samples, static_cast<std::int64_t>(indices.size()), memory);
-    fill_batch(*samples, scale, indices, {&augment, seed, epoch}, made);
-    return made;
+    const auto result = empty_batch(*samples, static_cast<std::int64_t>(indices.size()), memory);
+    fill_batch(*samples, scale, indices, {&augment, seed, epoch}, result);
+    return result;
   }
 };
 
-/// A batch of the window. Made once: by a thread, or by the caller that takes it if no thread has begun.
+/// A batch of the window. It is made once: by a thread, or by the caller that takes it if no thread has begun it.
 ///
 ///   queued -> begun -> made | failed
 ///   queued -> forgotten
@@ -110,17 +110,17 @@ class order {
       const std::lock_guard lock{mutex_};
       if (std::exchange(begun_, true)) return;
     }
-    batch made;
+    batch result;
     std::exception_ptr problem;
     const auto used_before = cpu_time_of_thread();
     try {
-      made = how_->make(indices_, epoch_);
+      result = how_->make(indices_, epoch_);
     } catch (...) {
       problem = std::current_exception();
     }
     {
       const std::lock_guard lock{mutex_};
-      made_ = std::move(made);
+      made_ = std::move(result);
       problem_ = std::move(problem);
       maker_ = std::this_thread::get_id();
       used_ = cpu_time_of_thread() - used_before;
@@ -170,7 +170,7 @@ struct loader_threads::crew {
   bool closed{false};
 
   void run() {
-    // Who is woken to work ahead is in no hurry: it must not push a compute thread aside that has its batch.
+    // Work ahead is not urgent: a loader thread that wakes up must not preempt a compute thread that has its batch.
     const sched_param none{};
     pthread_setschedparam(pthread_self(), SCHED_BATCH, &none);
     for (;;) {
@@ -229,7 +229,7 @@ struct loader::parts {
   data::sampler sampler;
   batch_memory own;
   std::shared_ptr<const recipe> how;
-  std::deque<numbered_order> window;  ///< What is made in advance, in the order in which it will be taken.
+  std::deque<numbered_order> window;  ///< Batches made in advance, in the order in which they will be taken.
 
   explicit parts(loader_options given)
       : options(std::move(given)),
@@ -251,7 +251,7 @@ struct loader::parts {
     return {number, std::make_shared<order>(how, sampler.batch_at(number), epoch)};
   }
 
-  /// Drops the batches before `number` from the window, or all of them if it is not there.
+  /// Drops the batches before `number` from the window, or all batches if `number` is not in the window.
   void forget_before(std::uint64_t number) {
     while (!window.empty() && window.front().number != number) {
       window.front().what->forget();
@@ -263,7 +263,7 @@ struct loader::parts {
   void fill(std::span<const std::uint64_t> next) {
     for (std::size_t i = window.size(); i < std::min(next.size(), options.ahead); ++i) {
       window.push_back(order_of(next[i]));
-      options.threads->post([one = window.back().what] { one->make(); });
+      options.threads->post([pending = window.back().what] { pending->make(); });
     }
   }
 };
@@ -275,7 +275,7 @@ bool is_worth_threads(const dataset& samples, const augmentation& augment) {
 loader::loader(loader_options options) : parts_(std::make_unique<parts>(std::move(options))) {}
 
 loader::~loader() {
-  for (const auto& one : parts_->window) one.what->forget();
+  for (const auto& entry : parts_->window) entry.what->forget();
 }
 
 batch loader::take(std::uint64_t number) {
@@ -290,14 +290,14 @@ batch loader::take(std::uint64_t number, std::span<const std::uint64_t> next) {
   auto& my = *parts_;
   const auto begin = std::chrono::steady_clock::now();
   my.forget_before(number);
-  if (my.window.empty()) my.window.push_back(my.order_of(number));  // made here, while threads make those behind it
+  if (my.window.empty()) my.window.push_back(my.order_of(number));  // made here, while threads make the next ones
   const auto first = std::move(my.window.front().what);
   my.window.pop_front();
   my.fill(next);
-  auto made = first->take();
+  auto result = first->take();
   waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   cpu_seconds_of_threads_ += std::chrono::duration<double>(first->cpu_time_of_another_thread()).count();
-  return made;
+  return result;
 }
 
 std::size_t loader::in_window() const {

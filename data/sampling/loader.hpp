@@ -23,7 +23,7 @@ class loader_threads {
   /// Makes `count` threads. With 0 there are none, and loaders make their batches themselves.
   explicit loader_threads(std::size_t count);
 
-  /// Drops jobs not begun, and waits for the others.
+  /// Drops jobs that have not begun and waits for the others.
   ~loader_threads();
 
   std::size_t count() const { return count_; }
@@ -56,7 +56,7 @@ struct loader_options {
   std::size_t ahead{4};  ///< Maximum number of batches made in advance.
 };
 
-/// Returns whether threads are worth their hand-over: what is only looked up in a table takes less time than that.
+/// Returns whether threads are worth the hand-over, which takes more time than looking values up in a table.
 bool is_worth_threads(const dataset& samples, const augmentation& augment);
 
 /// Provides the batches that one worker trains on. One thread at a time.

@@ -26,7 +26,7 @@ struct strided_epoch {
   bool operator==(const strided_epoch&) const = default;
 };
 
-/// Returns the order of the whole set in an epoch. All workers of a process share it, of which there may be thousands:
+/// Returns the order of the whole set in an epoch. All workers of a process, of which there may be thousands, share it:
 /// the last two orders are kept. Any thread.
 sample_order order_of(const strided_epoch& which) {
   static std::mutex mutex;
@@ -164,7 +164,7 @@ void sampler::enter(std::uint64_t epoch) {
   if (epoch == epoch_) return;
   const auto& [samples, batch_size, rank, workers, how, shuffled, seed, drop_last, pad, shards, queue] = options_;
   epoch_ = epoch;
-  if (how == split::strided) {  // one permutation for all workers; a padded epoch begins anew at its end
+  if (how == split::strided) {  // one permutation for all workers; a padded epoch restarts at its end
     const auto whole = order_of({samples, shuffled, seed, epoch});
     order_.clear();
     for (std::int64_t i = 0; i < share_; ++i)

@@ -3,7 +3,7 @@
 //
 // A worker's batches are numbered by its steps. If all n workers draw from one queue instead, batch i of the queue is
 // the one that worker i mod n would draw at step floor(i / n), so that an epoch has the same batches either way. With
-// split::all, the queue goes through the workers' orders of the whole set one after the other.
+// split::all, the queue contains the workers' orders of the whole set, one after the other.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,8 @@ std::int64_t steps_per_epoch(const sampling& options);
 /// Returns the number of samples in the last batch of an epoch: batch_size, or perhaps fewer without drop_last.
 std::int64_t last_batch_size(const sampling& options);
 
-/// Returns the step at which batch `number` is due: as many as the workers have completed on average before it.
+/// Returns the step at which batch `number` is due: the mean number of steps, rounded down, that the workers have
+/// completed before it.
 std::uint64_t step_of(const sampling& options, std::uint64_t number);
 
 /// Returns the number of samples in batch `number`.
@@ -66,8 +67,8 @@ std::int64_t batch_size_at(const sampling& options, std::uint64_t number);
 /// Returns the epoch of batch `number`.
 std::uint64_t epoch_of(const sampling& options, std::uint64_t number);
 
-/// Iterates over the batches of one worker, or of the queue. Keeps the permutation of the epoch it was last asked for;
-/// one thread at a time.
+/// Iterates over the batches of one worker, or of the queue. Keeps the permutation of the epoch that was requested
+/// last; one thread at a time.
 class sampler {
  public:
   /// Throws std::invalid_argument if an epoch would have no step, or if a split other than strided is padded.
@@ -94,7 +95,7 @@ class sampler {
   std::vector<std::int64_t> order_;  ///< This worker's samples in epoch_.
   /// Used only for a queue: the samplers of all workers; for `strided` and `all`, one over the whole set.
   std::vector<sampler> sources_;
-  std::vector<std::int64_t> drawn_;  ///< Used only for a queue: what was returned last.
+  std::vector<std::int64_t> drawn_;  ///< Used only for a queue: the indices that were returned last.
 };
 
 }  // namespace troupe::data

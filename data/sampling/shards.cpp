@@ -13,19 +13,19 @@ namespace troupe::data {
 
 namespace {
 
-// By class, its samples in ascending order.
+// Returns the samples of each class, in ascending order.
 std::vector<std::vector<std::int64_t>> samples_by_class(const at::Tensor& targets) {
-  const std::span all{targets.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(targets.numel())};
-  std::vector<std::vector<std::int64_t>> made;
-  for (std::size_t index = 0; index < all.size(); ++index) {
-    const auto which = static_cast<std::size_t>(all[index]);
-    if (which >= made.size()) made.resize(which + 1);
-    made[which].push_back(static_cast<std::int64_t>(index));
+  const std::span classes{targets.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(targets.numel())};
+  std::vector<std::vector<std::int64_t>> samples;
+  for (std::size_t index = 0; index < classes.size(); ++index) {
+    const auto which = static_cast<std::size_t>(classes[index]);
+    if (which >= samples.size()) samples.resize(which + 1);
+    samples[which].push_back(static_cast<std::int64_t>(index));
   }
-  return made;
+  return samples;
 }
 
-// The natural logarithm of x > 0, by ln m = 2 artanh((m - 1) / (m + 1)) of the mantissa m in [√½, √2).
+// Returns the natural logarithm of x > 0, by ln m = 2 artanh((m - 1) / (m + 1)) of the mantissa m in [√½, √2).
 double logarithm(double x) {
   int exponent = 0;
   double mantissa = std::frexp(x, &exponent);
@@ -39,7 +39,7 @@ double logarithm(double x) {
   return exponent * 0.69314718055994531 + 2 * s * sum;
 }
 
-// e to the power of x <= 0, by its series on what is left of x beside a power of two.
+// Returns e to the power of x <= 0: a power of two, times the series of the remainder.
 double exponential(double x) {
   constexpr double ln2 = 0.69314718055994531;
   if (x < -745) return 0;
@@ -53,7 +53,7 @@ double open_unit(random_stream& stream) {
   return (static_cast<double>(stream.next() >> 11) + 0.5) * 0x1.0p-53;
 }
 
-// Marsaglia's polar method.
+// Draws from the normal distribution with Marsaglia's polar method.
 double normal(random_stream& stream) {
   for (;;) {
     const double x = stream.between(-1, 1), y = stream.between(-1, 1), square = x * x + y * y;
@@ -61,9 +61,9 @@ double normal(random_stream& stream) {
   }
 }
 
-// The logarithm of a draw from the gamma distribution of this shape and scale 1 (Marsaglia, Tsang 2000, "A simple
-// method for generating gamma variables"; section 6 for shapes below 1). Small shapes draw numbers too small for a
-// double.
+// Returns the logarithm of a draw from the gamma distribution of this shape and scale 1 (Marsaglia, Tsang 2000, "A
+// simple method for generating gamma variables"; section 6 for shapes below 1). With small shapes, the draws themselves
+// are too small for a double.
 double log_gamma_draw(double shape, random_stream& stream) {
   if (shape < 1) {
     const double above = log_gamma_draw(shape + 1, stream);
@@ -78,18 +78,18 @@ double log_gamma_draw(double shape, random_stream& stream) {
   }
 }
 
-// q ~ Dir(shapes), up to a common factor.
+// Draws q ~ Dir(shapes), up to a common factor.
 std::vector<double> dirichlet_draw(const std::vector<double>& shapes, random_stream& stream) {
   std::vector<double> q;
   for (const double shape : shapes) {
     q.push_back(shape > 0 ? log_gamma_draw(shape, stream) : -std::numeric_limits<double>::infinity());
   }
   const double largest = *std::max_element(q.begin(), q.end());
-  for (double& each : q) each = exponential(each - largest);
+  for (double& value : q) value = exponential(value - largest);
   return q;
 }
 
-// Which classes a worker draws from, while there is any of them.
+// Draws the classes of the samples of a worker, among the classes that have samples left.
 class choice {
  public:
   choice(std::vector<double> weights, const std::vector<std::vector<std::int64_t>>& left)
@@ -99,11 +99,12 @@ class choice {
 
   std::size_t draw(random_stream& stream) {
     const double at = stream.between(0, sums_.back());
-    const auto found = std::upper_bound(sums_.begin(), sums_.end(), at) - sums_.begin();
-    return std::min(static_cast<std::size_t>(found), last_);
+    const auto index = std::upper_bound(sums_.begin(), sums_.end(), at) - sums_.begin();
+    return std::min(static_cast<std::size_t>(index), last_);
   }
 
-  // Of the classes that are not used up: the sums of their weights. All of q may be; then what is left is drawn evenly.
+  // Sums up the weights of the classes that have samples left. If all these weights are 0, the samples left are drawn
+  // uniformly.
   void settle() {
     const auto sum_up = [&](auto weight) {
       double sum = 0;
@@ -122,7 +123,7 @@ class choice {
  private:
   std::vector<double> weights_, sums_;
   const std::vector<std::vector<std::int64_t>>& left_;
-  std::size_t last_{0};  // with a weight
+  std::size_t last_{0};  // last class with a positive weight
 };
 
 }  // namespace
@@ -133,35 +134,35 @@ sample_shards dirichlet_shards(const at::Tensor& targets, std::int64_t workers, 
   for (const auto& samples : left)
     shapes.push_back(alpha * static_cast<double>(samples.size()) / static_cast<double>(targets.numel()));
   const auto share = static_cast<std::size_t>(targets.numel() / workers);
-  sample_shards made(static_cast<std::size_t>(workers));
-  for (std::size_t rank = 0; rank < made.size(); ++rank) {
+  sample_shards shards(static_cast<std::size_t>(workers));
+  for (std::size_t rank = 0; rank < shards.size(); ++rank) {
     random_stream stream{keyed(seed, purpose::split, rank)};
     choice classes{dirichlet_draw(shapes, stream), left};
     for (std::size_t drawn = 0; drawn < share; ++drawn) {
       auto& samples = left[classes.draw(stream)];
       std::swap(samples[stream.below(samples.size())], samples.back());
-      made[rank].push_back(samples.back());
+      shards[rank].push_back(samples.back());
       samples.pop_back();
       if (samples.empty()) classes.settle();
     }
   }
-  return made;
+  return shards;
 }
 
 sample_shards shards_by_label(const at::Tensor& targets, std::int64_t workers) {
-  const std::span all{targets.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(targets.numel())};
-  std::vector<std::int64_t> order(all.size());
+  const std::span classes{targets.const_data_ptr<std::int64_t>(), static_cast<std::size_t>(targets.numel())};
+  std::vector<std::int64_t> order(classes.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
-    return all[static_cast<std::size_t>(a)] < all[static_cast<std::size_t>(b)];
+    return classes[static_cast<std::size_t>(a)] < classes[static_cast<std::size_t>(b)];
   });
   const auto share = static_cast<std::ptrdiff_t>(targets.numel() / workers);
-  sample_shards made;
+  sample_shards shards;
   for (std::int64_t rank = 0; rank < workers; ++rank) {
     const auto begin = order.begin() + rank * share;
-    made.emplace_back(begin, begin + share);
+    shards.emplace_back(begin, begin + share);
   }
-  return made;
+  return shards;
 }
 
 }  // namespace troupe::data

@@ -1,5 +1,5 @@
 // Shares of a training set that differ between workers, as functions of the samples' classes: the usual setting for
-// federated learning. Every node computes the same ones.
+// federated learning. Every node computes the same shares.
 #pragma once
 
 #include "troupe/data/sampling/sampler.hpp"

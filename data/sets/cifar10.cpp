@@ -18,7 +18,7 @@ constexpr std::uint64_t record_bytes = 1 + channels * side * side;
 
 constexpr std::uint64_t published_bytes = 10'000 * record_bytes;
 
-// About thirty times a file as it is published, so that a strange one cannot ask for absurd amounts.
+// About thirty times the published size of a file, so that an unusual file cannot request an absurd amount of memory.
 constexpr std::uint64_t most_bytes_of_batch = std::uint64_t{1} << 30;
 
 const std::vector<std::string>& names_of_cifar10() {
@@ -40,7 +40,7 @@ files::input batch_file(const fs::path& file) try { return files::input{file}; }
   throw data_error(problem.what());
 }
 
-// How many records the file holds, by its size.
+// Returns the number of records in the file, from its size.
 std::int64_t records_in(const fs::path& file) {
   const std::uint64_t size = batch_file(file).bytes();
   if (size == 0) refuse_batch(file, "the file contains no images");

@@ -4,7 +4,7 @@
 
 namespace troupe::data {
 
-// One for each data set, in the file of its name.
+// Each is defined in the file of its data set.
 dataset_kind cifar10();
 dataset_kind digits();
 dataset_kind mnist();

@@ -1,7 +1,7 @@
-// The built-in data set: digits drawn from strokes, each in its own hand. The strokes of a glyph are bent, sheared,
-// turned, scaled and shifted, drawn with a pen of random width and darkness, crossed by stray lines, and covered with
-// noise. An image is a function of (set, index) only. Nothing but + - * / and square roots touches a coordinate (no
-// sines from a library), so that all machines draw the same bytes.
+// The built-in data set: digits drawn from strokes, each in its own handwriting. The strokes of a glyph are bent,
+// sheared, turned, scaled and shifted, drawn with a pen of random width and darkness, crossed by stray lines, and
+// covered with noise. An image is a function of (set, index) only. Coordinates are computed with + - * / and square
+// roots only (no sines from a library), so that all machines draw the same bytes.
 #include "troupe/data/random/random.hpp"
 #include "troupe/data/sets/dataset.hpp"
 
@@ -26,8 +26,8 @@ struct point {
 using stroke = std::vector<point>;
 using glyph = std::vector<stroke>;
 
-// The point of an ellipse at `quarters` of a turn, from the right by way of the bottom, in the rational
-// parametrisation: even enough between quarters, and free of sines.
+// Returns the point of an ellipse at `quarters` of a turn, from the right through the bottom, in the rational
+// parametrisation, which is even enough between quarters and needs no sines.
 point on_ellipse(point centre, point radius, float quarters) {
   const float whole = std::floor(quarters);
   const float t = quarters - whole;
@@ -37,7 +37,7 @@ point on_ellipse(point centre, point radius, float quarters) {
   return {centre.x + radius.x * unit.x, centre.y + radius.y * unit.y};
 }
 
-// An arc from one quarter to another (either may be the larger), after `before` and followed by `after`.
+// Returns a stroke: `before`, an arc from one quarter to another (either may be the larger), and `after`.
 stroke arc(stroke before, point centre, point radius, float from, float to, const stroke& after = {}) {
   const int pieces = 1 + static_cast<int>(std::fabs(to - from) * 4);
   for (int piece = 0; piece <= pieces; ++piece) {
@@ -48,7 +48,7 @@ stroke arc(stroke before, point centre, point radius, float from, float to, cons
   return before;
 }
 
-// Several hands for each digit. Quarters: 0 right, 1 bottom, 2 left, 3 top.
+// Several forms of each digit. Quarters: 0 right, 1 bottom, 2 left, 3 top.
 std::array<std::vector<glyph>, digit_count> alphabet() {
   const stroke none;
   return {{
@@ -155,23 +155,24 @@ void draw(const std::vector<glyph>& hands, random_stream stream, std::uint8_t* i
 
 std::shared_ptr<dataset> drawn(std::uint64_t set, std::int64_t count) {
   static const auto hands = alphabet();
-  auto made = std::make_shared<dataset>();
-  made->inputs = at::empty({count, 1, digit_side, digit_side}, at::kByte);
-  made->targets = at::empty({count}, at::kLong);
-  made->classes = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
-  auto* image = made->inputs.mutable_data_ptr<std::uint8_t>();
-  auto* target = made->targets.mutable_data_ptr<std::int64_t>();
+  auto result = std::make_shared<dataset>();
+  result->inputs = at::empty({count, 1, digit_side, digit_side}, at::kByte);
+  result->targets = at::empty({count}, at::kLong);
+  result->classes = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
+  auto* image = result->inputs.mutable_data_ptr<std::uint8_t>();
+  auto* target = result->targets.mutable_data_ptr<std::int64_t>();
   std::array<std::int64_t, digit_count> label{};
   std::iota(label.begin(), label.end(), 0);
   for (std::int64_t index = 0; index < count; ++index) {
     random_stream stream{keyed(0, purpose::digits, set, static_cast<std::uint64_t>(index))};
-    // Ten images hold each digit once, in an order of their own: a walk through the set in its order is fair, too.
+    // Every ten images contain each digit once, in random order, so that the set is also balanced when it is read in
+    // order.
     const auto slot = static_cast<std::size_t>(index % digit_count);
     std::swap(label[slot], label[slot + stream.below(digit_count - slot)]);
     target[index] = label[slot];
     draw(hands[static_cast<std::size_t>(label[slot])], stream, image + index * pixels);
   }
-  return made;
+  return result;
 }
 
 }  // namespace
@@ -183,7 +184,7 @@ dataset_kind digits() {
           .folder = "",
           .sample_shape = {1, digit_side, digit_side},
           .classes = digit_count,
-          .published = {{0.1194}, {0.2359}},  // of the training set, checked by a test
+          .published = {{0.1194}, {0.2359}},  // mean and std of the training set, checked by a test
           .load = [](const data_source&) {
             return dataset_pair{drawn(0, 12000), drawn(1, 2000), digits().published, {}};
           }};

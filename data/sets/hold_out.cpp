@@ -25,15 +25,15 @@ std::shared_ptr<const dataset> chosen(const dataset& all, const std::vector<std:
 
 // The two parts share one character: the last training target is the first validation input.
 void divide_text(dataset_pair& sets, std::int64_t held) {
-  const auto all = sets.train;
-  const auto kept = all->size() - held, length = all->inputs.size(1);
-  sets.test = std::make_shared<dataset>(dataset{.inputs = all->inputs.narrow(0, kept, held),
-                                                .targets = all->targets.narrow(0, kept, held),
-                                                .classes = all->classes});
-  sets.train = std::make_shared<dataset>(dataset{.inputs = all->inputs.narrow(0, 0, kept),
-                                                 .targets = all->targets.narrow(0, 0, kept),
-                                                 .classes = all->classes,
-                                                 .drawn_from = all->drawn_from.narrow(0, 0, kept * length + 1)});
+  const auto whole = sets.train;
+  const auto kept = whole->size() - held, length = whole->inputs.size(1);
+  sets.test = std::make_shared<dataset>(dataset{.inputs = whole->inputs.narrow(0, kept, held),
+                                                .targets = whole->targets.narrow(0, kept, held),
+                                                .classes = whole->classes});
+  sets.train = std::make_shared<dataset>(dataset{.inputs = whole->inputs.narrow(0, 0, kept),
+                                                 .targets = whole->targets.narrow(0, 0, kept),
+                                                 .classes = whole->classes,
+                                                 .drawn_from = whole->drawn_from.narrow(0, 0, kept * length + 1)});
 }
 
 }  // namespace
@@ -56,7 +56,7 @@ void hold_out(dataset_pair& sets, double fraction, std::uint64_t seed) {
   shuffle(order, keyed(seed, purpose::validation));
   std::vector<std::int64_t> evaluated(order.end() - held, order.end());
   order.resize(static_cast<std::size_t>(samples - held));
-  // Samples that lie side by side are gathered faster, and blocks of the set stay blocks.
+  // Adjacent samples are gathered faster, and blocks of the set remain blocks.
   std::sort(order.begin(), order.end());
   std::sort(evaluated.begin(), evaluated.end());
   sets.test = chosen(*sets.train, evaluated);

@@ -18,11 +18,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a file, and of what it unfolds to: about twice the largest set of the family (EMNIST, 550 MB), so that a
-// damaged header cannot ask for absurd amounts.
+// Limit for a file and for its decompressed contents: about twice the largest set of the family (EMNIST, 550 MB), so
+// that a damaged header cannot request an absurd amount of memory.
 constexpr std::uint64_t most_bytes_of_array = std::uint64_t{1} << 30;
 
-// Deflate cannot do better than this (zlib's technical details), so a header that claims more is a lie.
+// Deflate cannot do better than this (zlib's technical details), so a header that claims more is wrong.
 constexpr std::uint64_t deflate_ratio_at_most = 1032;
 
 [[noreturn]] void refuse_file(const fs::path& file, const std::string& reason) {
@@ -35,7 +35,7 @@ std::string bytes_of_file(const fs::path& file) try {
   throw data_error(problem.what());
 }
 
-// Hands out the bytes of a file in order, unfolded where they are compressed.
+// Reads the bytes of a file in order and decompresses them if necessary.
 class source {
  public:
   explicit source(const fs::path& file) : file_{file}, bytes_{bytes_of_file(file)} {
@@ -79,7 +79,7 @@ class source {
     if (stream_.avail_in != 0) refuse_file(file_, "the file is longer than its header states");
   }
 
-  // An upper bound of what read() can still give.
+  // Returns an upper bound of the number of bytes that read() can still return.
   std::uint64_t left_at_most() const {
     return compressed_ ? bytes_.size() * deflate_ratio_at_most : std::uint64_t{stream_.avail_in};
   }
@@ -104,8 +104,8 @@ class source {
   bool ended_{false};
 };
 
-// The file of this name in `folder`, compressed or not. Some programs unpack "train-images-idx3-ubyte" under the name
-// "train-images.idx3-ubyte", or into a folder of its name.
+// Returns the file of this name in `folder`, compressed or not. Some programs unpack "train-images-idx3-ubyte" under
+// the name "train-images.idx3-ubyte", or into a folder of that name.
 fs::path present(const fs::path& folder, const std::string& name, const std::string& fetch) {
   auto dotted = name;
   dotted[name.find("-idx")] = '.';
@@ -114,12 +114,12 @@ fs::path present(const fs::path& folder, const std::string& name, const std::str
     for (const char* ending : {".gz", ""}) {
       fs::path file = folder / (stem + ending);
       std::error_code error;
-      const auto found = fs::status(file, error);
-      if (found.type() == fs::file_type::regular) return file;
+      const auto status = fs::status(file, error);
+      if (status.type() == fs::file_type::regular) return file;
       if (error == std::errc::permission_denied)
         throw data_error(folder.string() + ": cannot read this folder; check its permissions");
       const bool is_loop = error == std::errc::too_many_symbolic_link_levels;
-      if ((fs::exists(found) || is_loop) && !other) other = file;
+      if ((fs::exists(status) || is_loop) && !other) other = file;
     }
   }
   if (other) return *other;
@@ -168,7 +168,8 @@ at::Tensor read_idx(const fs::path& file, int dimensions) {
     for (const unsigned char byte : word) size = size << 8 | byte;
     shape.push_back(static_cast<std::int64_t>(size));
     count *= size;
-    // A size of zero must not hide absurd ones beside it. Both factors are below 2^32: no overflow before the refusal.
+    // A size of zero must not hide an absurd size of another dimension. Both factors are below 2^32: no overflow before
+    // the refusal.
     extent *= std::max<std::uint64_t>(size, 1);
     if (extent > most_bytes_of_array) refuse_file(file, "the dimensions in the header are implausibly large");
   }
@@ -185,7 +186,7 @@ dataset_pair read_mnist_family(const fs::path& folder, const std::vector<std::st
                         present(folder, "train-labels-idx1-ubyte", fetch)};
   const file_pair test{present(folder, "t10k-images-idx3-ubyte", fetch),
                        present(folder, "t10k-labels-idx1-ubyte", fetch)};
-  // The training images are five sixths of the work: they are unfolded beside the rest.
+  // The training images are five sixths of the work: they are decompressed while the rest is read.
   std::future<at::Tensor> train_images = std::async(std::launch::async, [&] { return read_idx(train.images, 3); });
   const at::Tensor test_images = read_idx(test.images, 3), test_labels = read_idx(test.labels, 1);
   const at::Tensor train_labels = read_idx(train.labels, 1);

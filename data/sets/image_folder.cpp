@@ -19,7 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// CRC-32 of the first and the last 4 KiB of a file: to read all of a large set would take as long as an epoch.
+// Returns the CRC-32 of the first and the last 4 KiB of a file: reading all of a large set would take as long as an
+// epoch.
 std::uint32_t sum_of_ends(const fs::path& file, std::uint64_t bytes) try {
   constexpr std::uint64_t most = 4096;
   std::array<char, most> part{};
@@ -47,24 +48,24 @@ class folder_images final : public image_files {
 
   void read(std::int64_t index, std::uint8_t* into) const override {
     const fs::path file = folder_ / images_.at(static_cast<std::size_t>(index)).name;
-    image found = decode_image(file);
-    if (scaled_) found = scaled_and_cut(found, extent_.width);
-    if (found.extent != extent_) {
+    image decoded = decode_image(file);
+    if (scaled_) decoded = scaled_and_cut(decoded, extent_.width);
+    if (decoded.extent != extent_) {
       throw data_error(file.string() +
                        ": the image's size changed after the run began; restart once the folder is complete");
     }
     const auto pixels = static_cast<std::size_t>(extent_.height * extent_.width);
     for (std::size_t channel = 0; channel < 3; ++channel) {
-      const std::uint8_t* value = found.pixels.data() + channel;
+      const std::uint8_t* value = decoded.pixels.data() + channel;
       for (std::size_t pixel = 0; pixel < pixels; ++pixel, value += 3) *into++ = *value;
     }
   }
 
   std::string identity() const override {
-    std::string all = std::to_string(extent_.height) + 'x' + std::to_string(extent_.width) + '\n';
+    std::string text = std::to_string(extent_.height) + 'x' + std::to_string(extent_.width) + '\n';
     for (const auto& [name, bytes] : images_)
-      all += name + ' ' + std::to_string(bytes) + ' ' + std::to_string(sum_of_ends(folder_ / name, bytes)) + '\n';
-    return all;
+      text += name + ' ' + std::to_string(bytes) + ' ' + std::to_string(sum_of_ends(folder_ / name, bytes)) + '\n';
+    return text;
   }
 
   std::shared_ptr<const image_files> chosen(const std::vector<std::int64_t>& indices) const override {
@@ -88,36 +89,37 @@ struct folder_set {
 };
 
 folder_set set_of(const fs::path& folder, const std::vector<std::string>& classes) {
-  folder_set made{folder, {}, {}};
+  folder_set result{folder, {}, {}};
   for (auto& [name, images] : images_by_class(folder)) {
-    const auto found = std::lower_bound(classes.begin(), classes.end(), name);
-    if (found == classes.end() || *found != name) {
+    const auto position = std::lower_bound(classes.begin(), classes.end(), name);
+    if (position == classes.end() || *position != name) {
       throw data_error((folder / name).string() +
                        ": this class does not occur in the training images; add it there or remove this folder");
     }
-    made.targets.insert(made.targets.end(), images.size(), found - classes.begin());
-    std::move(images.begin(), images.end(), std::back_inserter(made.images));
+    result.targets.insert(result.targets.end(), images.size(), position - classes.begin());
+    std::move(images.begin(), images.end(), std::back_inserter(result.images));
   }
-  return made;
+  return result;
 }
 
-// Reads the header of each image. Returns the size of all; throws where they have none in common and are not scaled.
+// Reads the header of each image and returns the size of the first. Throws data_error if the sizes differ and the
+// images are not scaled.
 image_extent common_extent(const std::vector<const folder_set*>& sets, bool scaled) {
-  std::optional<image_extent> all;
+  std::optional<image_extent> common;
   for (const auto* set : sets) {
-    for (const auto& each : set->images) {
-      const fs::path file = set->folder / each.name;
+    for (const auto& item : set->images) {
+      const fs::path file = set->folder / item.name;
       const auto extent = extent_of_image(file);
-      if (!all) all = extent;
-      if (scaled || *all == extent) continue;
+      if (!common) common = extent;
+      if (scaled || *common == extent) continue;
       throw data_error(file.string() + ": the image has " + std::to_string(extent.width) + " x " +
                        std::to_string(extent.height) + " pixels, but " +
                        (sets.front()->folder / sets.front()->images.front().name).string() + " has " +
-                       std::to_string(all->width) + " x " + std::to_string(all->height) +
+                       std::to_string(common->width) + " x " + std::to_string(common->height) +
                        "; set data.image_size to scale all images to one size");
     }
   }
-  return *all;
+  return *common;
 }
 
 bool is_folder(const fs::path& path) {
@@ -132,7 +134,7 @@ void require_folder(const fs::path& folder, const std::string& key) {
   }
 }
 
-// The two folders: one's own for each, or two in the first with known names, or the first alone.
+// Returns the two folders: the two that are set, or two folders with known names in the first, or the first alone.
 image_sets folders_of(const data_source& from) {
   const fs::path train = from.file.empty() ? from.folder.parent_path() : from.file;
   if (from.file.empty() && !is_folder(train))

@@ -1,4 +1,4 @@
-// LIBSVM's text format (Chang, Lin 2011, "LIBSVM: a library for support vector machines"), of two classes: lines
+// LIBSVM's text format (Chang, Lin 2011, "LIBSVM: a library for support vector machines"), with two classes: lines
 // `label index:value index:value …`, indices ascending from 1, `#` before a comment.
 #include "troupe/data/sets/row_files.hpp"
 
@@ -70,12 +70,12 @@ class libsvm_reader final : public sample_reader {
   std::string_view token() {
     std::size_t size = 0;
     while (size < rest_.size() && !is_space(rest_[size])) ++size;
-    const std::string_view found = rest_.substr(0, size);
+    const std::string_view text = rest_.substr(0, size);
     rest_.remove_prefix(size);
-    return found;
+    return text;
   }
 
-  // Which of the labels it is, in their order of appearance.
+  // Returns the index of a label, in order of appearance.
   float label(std::string_view found) {
     const auto number = number_in(found);
     if (!number || !std::isfinite(static_cast<float>(*number))) {
@@ -112,10 +112,10 @@ class libsvm_reader final : public sample_reader {
     const auto [behind, wrong] = std::from_chars(colon + 1, end, value);
     if (wrong == std::errc{} && (behind == end || is_space(*behind))) {
       rest_.remove_prefix(static_cast<std::size_t>(behind - rest_.data()));
-    } else {  // also +1 and what is out of range
-      const std::string_view found = token();
-      const auto number = number_in(found.substr(static_cast<std::size_t>(colon + 1 - found.data())));
-      if (!number) fail_pair(found);
+    } else {  // also handles +1 and values that are out of range
+      const std::string_view text = token();
+      const auto number = number_in(text.substr(static_cast<std::size_t>(colon + 1 - text.data())));
+      if (!number) fail_pair(text);
       value = *number;
     }
     const auto narrow = static_cast<float>(value);
@@ -125,7 +125,7 @@ class libsvm_reader final : public sample_reader {
     }
     before_ = index;
     columns_ = std::max(columns_, index);
-    if (narrow == 0) return;  // says no more than that the column exists
+    if (narrow == 0) return;  // shows only that the column exists
     into.columns.push_back(static_cast<std::int32_t>(index - 1));
     into.values.push_back(narrow);
   }
@@ -139,8 +139,8 @@ class libsvm_reader final : public sample_reader {
   std::string key_;
   bool from_training_;
   std::vector<float> labels_;  // in their order of appearance
-  std::string_view rest_;      // of the line
-  std::uint64_t before_{0};    // the index before, in this line
+  std::string_view rest_;      // unread rest of the line
+  std::uint64_t before_{0};    // previous index in this line
   std::uint64_t columns_{0};
 };
 

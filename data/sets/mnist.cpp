@@ -1,4 +1,4 @@
-// MNIST and Fashion-MNIST (Xiao, Rasul, Vollgraf 2017), which came in MNIST's format on purpose.
+// MNIST and Fashion-MNIST (Xiao, Rasul, Vollgraf 2017), which has MNIST's format on purpose.
 #include "troupe/data/sets/idx.hpp"
 
 namespace troupe::data {

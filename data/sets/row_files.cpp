@@ -24,21 +24,21 @@ namespace fs = std::filesystem;
 constexpr std::array<char, 8> magic{'T', 'R', 'O', 'U', 'P', 'E', 'R', 'W'};
 constexpr std::uint32_t version = 1;
 
-// Also says which byte order the file has: a number of another order is not `version`.
+// The header of a .rows file. It also identifies the byte order: in another byte order, `version` has another value.
 struct header {
   std::array<char, 8> magic{};
   std::uint32_t version{0}, format{0};
   std::int64_t rows{0}, nonzeros{0};
-  std::int64_t source_bytes{0}, source_seconds{0}, source_nanoseconds{0};  // size and time of change of the text
+  std::int64_t source_bytes{0}, source_seconds{0}, source_nanoseconds{0};  // size and time of last change of the text
   std::array<std::int64_t, 2> extents{};
   std::int64_t users{0};
   std::array<float, 2> labels{};
-  std::uint64_t checksum{0};      // of all that follows, as it was written: cells, offsets, targets
-  std::uint64_t own_checksum{0};  // of the fields above
+  std::uint64_t checksum{0};      // checksum of everything after the header, in order: cells, offsets, targets
+  std::uint64_t own_checksum{0};  // checksum of the fields above
 };
 static_assert(sizeof(header) == 104 && std::is_trivially_copyable_v<header>);
 
-// A sum of eight bytes at a time, as fast as memory: against damage, not against malice.
+// Adds eight bytes at a time to a checksum, as fast as memory allows. It detects damage, not malice.
 std::uint64_t add_words(std::uint64_t sum, const void* from, std::size_t bytes) {
   const auto* at = static_cast<const char*>(from);
   for (std::size_t done = 0; done < bytes; done += sizeof(std::uint64_t)) {
@@ -65,16 +65,16 @@ struct change {
 };
 
 change last_change(const fs::path& file) {
-  struct stat found {};
-  if (stat(file.c_str(), &found) != 0) return {};
-  return {found.st_size, found.st_mtim.tv_sec, found.st_mtim.tv_nsec};
+  struct stat status {};
+  if (stat(file.c_str(), &status) != 0) return {};
+  return {status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
 }
 
 fs::path rows_path(const fs::path& file) {
   return file.string() + ".rows";
 }
 
-// A file written in order through a buffer, with a sum of its words.
+// A file written in order through a buffer, with a checksum of its words.
 class output {
  public:
   output(int descriptor, fs::path file) : descriptor_{descriptor}, file_{std::move(file)} { buffer_.reserve(most); }
@@ -82,7 +82,7 @@ class output {
   output& operator=(const output&) = delete;
   ~output() { close(descriptor_); }
 
-  // Whole words only.
+  // Writes whole words of eight bytes.
   void write(const void* from, std::size_t bytes) {
     sum_ = add_words(sum_, from, bytes);
     const auto* at = static_cast<const char*>(from);
@@ -96,7 +96,7 @@ class output {
     buffer_.clear();
   }
 
-  // Behind a flush: from the beginning of the file.
+  // Overwrites the beginning of the file. Call flush() before it.
   void overwrite(const header& with) {
     if (lseek(descriptor_, 0, SEEK_SET) != 0) fail();
     write_out({reinterpret_cast<const char*>(&with), sizeof(with)});
@@ -132,7 +132,7 @@ class output {
   std::uint64_t sum_{0};
 };
 
-// A file beside `wanted` that takes its name once it is whole, and else is gone.
+// A temporary file next to `wanted` that is renamed to it once it is complete, and otherwise removed.
 class aside {
  public:
   explicit aside(fs::path wanted) : wanted_{std::move(wanted)}, name_{wanted_.string() + ".XXXXXX"} {
@@ -165,12 +165,12 @@ class aside {
   int descriptor_;
 };
 
-// The class, from which label the reader said it was.
+// Returns the class of a sample from the index of its label, as returned by the reader.
 std::int64_t class_of(float target, const row_facts& facts) {
   return (target != 0) != facts.swapped ? 1 : 0;
 }
 
-// Columns, then values, as sparse_rows lays them out.
+// Returns the columns, then the values, in the layout of sparse_rows.
 const std::vector<std::int32_t>& cells_of(const sample& row, std::vector<std::int32_t>& into) {
   const std::size_t count = row.columns.size();
   into.resize(2 * count);
@@ -212,7 +212,8 @@ row_set read_to_memory(const sample_format& format, const fs::path& file, const 
   return set;
 }
 
-// What is known of a row only after all cells have been written: put aside, too, so that memory does not grow.
+// The part of a row that is written only after all cells. Until then it is in a temporary file, so that memory does not
+// grow.
 struct row_end {
   std::int64_t offset{0};
   float target{0};
@@ -237,7 +238,7 @@ void write_rows(const sample_format& format, const fs::path& file, const std::st
   output out{whole.descriptor(), rows_path(file)};
   int ends_descriptor = -1;
   {
-    const aside nameless{rows_path(file)};  // its name is gone at once, the file with its descriptor
+    const aside nameless{rows_path(file)};  // its name is removed at once, the file when its descriptor is closed
     ends_descriptor = nameless.descriptor();
   }
   output ends{ends_descriptor, rows_path(file)};
@@ -293,13 +294,13 @@ void write_rows(const sample_format& format, const fs::path& file, const std::st
 }
 
 std::shared_ptr<const mapped_file> mapped(const fs::path& file) try {
-  const auto made = std::make_shared<const mapped_file>(file);
-  return made->bytes() < sizeof(header) ? nullptr : made;
+  const auto result = std::make_shared<const mapped_file>(file);
+  return result->bytes() < sizeof(header) ? nullptr : result;
 } catch (const files::unreadable&) {
-  return nullptr;  // it is written anew
+  return nullptr;  // the file will be written again
 }
 
-// Whether the rows are such as a reader can make, and add up to the checksum.
+// Returns whether a reader could have made these rows and their checksum is right.
 bool sound(const header& head, const row_set& set, std::span<const char> targets, const mapped_file& bytes,
            bool classes) {
   const std::int64_t columns = classes ? head.extents[0] : head.users + head.extents[1];
@@ -328,10 +329,11 @@ bool sound(const header& head, const row_set& set, std::span<const char> targets
   sum = add_words(sum, set.offsets, static_cast<std::size_t>(set.rows + 1) * sizeof(std::int64_t));
   if (classes) {
     const auto* target = set.targets.const_data_ptr<std::int64_t>();
-    if (!std::all_of(target, target + set.rows, [](std::int64_t each) { return each == 0 || each == 1; })) return false;
+    if (!std::all_of(target, target + set.rows, [](std::int64_t label) { return label == 0 || label == 1; }))
+      return false;
   } else {
     const auto* target = set.targets.const_data_ptr<float>();
-    if (!std::all_of(target, target + set.rows, [](float each) { return std::isfinite(each); })) return false;
+    if (!std::all_of(target, target + set.rows, [](float number) { return std::isfinite(number); })) return false;
   }
   sum = add_words(sum, targets.data(), targets.size());
   bytes.let_go();
@@ -360,15 +362,15 @@ std::optional<row_set> mapped_rows(const sample_format& format, const fs::path& 
   const std::size_t offsets_at = sizeof(head) + cells * sizeof(std::int32_t);
   const std::size_t targets_at = offsets_at + (rows + 1) * sizeof(std::int64_t);
   if (bytes->bytes() != targets_at + target_bytes(format.classes, head.rows)) return std::nullopt;
-  // Offsets and targets are few bytes beside the cells, and other parts of the program rely on them: they are copied.
-  // Of the cells, see checked_rows.
+  // Offsets and targets are copied: they are small compared with the cells, and other parts of the program rely on
+  // them. For the cells, see checked_rows.
   struct storage {
     std::shared_ptr<const mapped_file> file;
     std::vector<std::int64_t> offsets;
   };
   const auto kept = std::make_shared<storage>(storage{bytes, std::vector<std::int64_t>(rows + 1)});
   std::memcpy(kept->offsets.data(), bytes->at(offsets_at), kept->offsets.size() * sizeof(std::int64_t));
-  std::vector<char> targets(target_bytes(format.classes, head.rows));  // with the zeros behind them, if any
+  std::vector<char> targets(target_bytes(format.classes, head.rows));  // with the padding after them, if any
   std::memcpy(targets.data(), bytes->at(targets_at), targets.size());
   row_set set{{.extents = head.extents, .labels = head.labels, .users = head.users},
               head.rows,
@@ -381,7 +383,7 @@ std::optional<row_set> mapped_rows(const sample_format& format, const fs::path& 
     if (!sound(head, set, targets, *bytes, format.classes)) return std::nullopt;
     bytes->require_unchanged();
   } catch (const data_error&) {
-    return std::nullopt;  // it changes right now
+    return std::nullopt;  // the file is being changed
   }
   return set;
 }

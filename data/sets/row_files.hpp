@@ -28,7 +28,7 @@ namespace troupe::data {
 struct sample {
   std::vector<std::int32_t> columns;  ///< Ascending, from 0.
   std::vector<float> values;          ///< One value per column.
-  float target{0};                    ///< Target, or which of the two labels, in order of appearance: 0 or 1.
+  float target{0};                    ///< Target, or index of the label in order of appearance: 0 or 1.
 };
 
 /// Facts about a whole file besides its rows.

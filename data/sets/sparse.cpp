@@ -1,6 +1,6 @@
-// The built-in sparse set: rows of unit length, as texts are once their words are weighed (tf-idf), and labels of a
-// hidden plane. A row is a function of (seed, set, index) only. Nothing but + - * / and square roots touches a number,
-// so that all machines make the same bytes.
+// The built-in sparse set: rows of unit length, like texts whose words are weighted (tf-idf), and labels from a hidden
+// plane. A row is a function of (seed, set, index) only. Numbers are computed with + - * / and square roots only, so
+// that all machines make the same bytes.
 #include "troupe/data/formats/huge_pages.hpp"
 #include "troupe/data/formats/memory.hpp"
 #include "troupe/data/random/random.hpp"
@@ -19,8 +19,8 @@ namespace troupe::data {
 
 namespace {
 
-constexpr double flipped = 0.05;       // of the labels
-constexpr std::int64_t pilots = 1001;  // rows that say where the plane lies
+constexpr double flipped = 0.05;       // share of the labels that are flipped
+constexpr std::int64_t pilots = 1001;  // number of rows that determine where the plane lies
 
 // The second word of a key.
 enum key : std::uint64_t { train_row, test_row, pilot_row, weight, order };
@@ -52,8 +52,8 @@ void check(const data_source& from) {
     refuse("data.rows = " + std::to_string(from.rows) + " with data.nonzeros = " + std::to_string(from.nonzeros) +
            "; expected at most " + std::to_string(most_nonzeros) + " nonzeros in total");
   }
-  // Of the training and the test set: offsets and targets of each row, columns and values of each nonzero, and what a
-  // column needs while rows are drawn.
+  // Memory of the training and the test set: offsets and targets of each row, columns and values of each nonzero, and
+  // what each column needs while rows are drawn.
   const auto bytes = 1.1 * static_cast<double>(from.rows) * (16 + 8 * static_cast<double>(from.nonzeros)) +
                      static_cast<double>(from.columns) * (from.skew > 1 ? 16 : 8);
   if (const auto available = static_cast<double>(available_memory()); bytes > available) {
@@ -67,19 +67,19 @@ void check(const data_source& from) {
   if (!(from.skew >= 1 && from.skew <= 16)) refuse("data.skew = " + std::to_string(from.skew) + "; expected 1 to 16");
 }
 
-// u^skew, with the skew in steps of 1/256: u^(1/2), u^(1/4) and so on for the bits after the point.
+// Returns u^skew, with the skew in steps of 1/256: u^(1/2), u^(1/4) and so on for the bits after the binary point.
 class power {
  public:
   explicit power(double skew) : whole_{static_cast<int>(skew)}, part_{static_cast<int>((skew - whole_) * 256)} {}
 
   double operator()(double u) const {
-    double made = u, root = u;
-    for (int times = 1; times < whole_; ++times) made *= u;
+    double result = u, root = u;
+    for (int times = 1; times < whole_; ++times) result *= u;
     for (int bits = part_; bits != 0; bits = bits << 1 & 0xff) {
       root = std::sqrt(root);
-      if ((bits & 0x80) != 0) made *= root;
+      if ((bits & 0x80) != 0) result *= root;
     }
-    return made;
+    return result;
   }
 
  private:
@@ -90,10 +90,10 @@ class generator {
  public:
   explicit generator(const data_source& from)
       : from_{from}, power_{from.skew}, weights_(size(from.columns)), drawn_by_(size(from.columns)) {
-    for (float& each : weights_) {
-      each = static_cast<float>(stream_of(from, weight, &each - weights_.data()).between(-1, 1));
+    for (float& value : weights_) {
+      value = static_cast<float>(stream_of(from, weight, &value - weights_.data()).between(-1, 1));
     }
-    if (from.skew > 1) {  // which columns are in many rows is a matter of chance, not of where they stand
+    if (from.skew > 1) {  // which columns are in many rows is random, not a matter of their order
       order_.resize(size(from.columns));
       std::iota(order_.begin(), order_.end(), 0);
       random_stream stream = stream_of(from, order);
@@ -135,7 +135,8 @@ class generator {
  private:
   static std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
-  // Fills in one row, columns and then values, and returns on which side of the hidden plane it lies, how far.
+  // Fills in one row, columns and then values, and returns on which side of the hidden plane it lies and how far from
+  // it.
   double draw(random_stream& stream, std::int32_t* columns) {
     ++row_;
     const std::int64_t count = from_.nonzeros;
@@ -169,9 +170,9 @@ class generator {
 
   data_source from_;
   power power_;
-  std::vector<float> weights_;          // of the hidden plane
-  std::vector<std::int32_t> order_;     // the columns, those of many rows first; empty: all alike
-  std::vector<std::int64_t> drawn_by_;  // by column, the row that drew it last
+  std::vector<float> weights_;          // weights of the hidden plane
+  std::vector<std::int32_t> order_;     // columns, those in many rows first; empty if all are equally frequent
+  std::vector<std::int64_t> drawn_by_;  // for each column, the row that drew it last
   std::int64_t row_{0};
   std::vector<float> values_;
   double middle_{0};  // where the plane lies: half the rows are above
@@ -180,23 +181,25 @@ class generator {
 }  // namespace
 
 dataset_kind sparse() {
-  return {
-      .name = "sparse",
-      .explanation = "sparse samples of two classes, generated by the program; needs no files",
-      .folder = "",
-      .sample_shape = {},
-      .classes = 2,
-      .published{},
-      .load =
-          [](const data_source& from) {
-            check(from);
-            generator made{from};
-            dataset_pair pair{
-                .train = made.make(train_row, from.rows), .test{}, .scale{}, .files{}, .sample_shape = {from.columns}};
-            pair.test = made.make(test_row, std::max<std::int64_t>(1, from.rows / 10));
-            return pair;
-          },
-      .reads = {"rows", "columns", "nonzeros", "skew"}};
+  return {.name = "sparse",
+          .explanation = "sparse samples of two classes, generated by the program; needs no files",
+          .folder = "",
+          .sample_shape = {},
+          .classes = 2,
+          .published{},
+          .load =
+              [](const data_source& from) {
+                check(from);
+                generator source{from};
+                dataset_pair pair{.train = source.make(train_row, from.rows),
+                                  .test{},
+                                  .scale{},
+                                  .files{},
+                                  .sample_shape = {from.columns}};
+                pair.test = source.make(test_row, std::max<std::int64_t>(1, from.rows / 10));
+                return pair;
+              },
+          .reads = {"rows", "columns", "nonzeros", "skew"}};
 }
 
 }  // namespace troupe::data

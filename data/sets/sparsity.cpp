@@ -15,7 +15,7 @@ namespace troupe::data {
 
 namespace {
 
-// By column, the rows that touch it: those of column v stand from begins[v] to begins[v + 1].
+// For each column, the rows that touch it: those of column v are at begins[v] up to, but not including, begins[v + 1].
 struct edges {
   std::vector<std::int64_t> begins;
   std::vector<std::int32_t> rows;
@@ -26,21 +26,22 @@ struct edges {
 };
 
 edges transposed(const sparse_rows& rows, const std::vector<std::int64_t>& degrees) {
-  edges made{std::vector<std::int64_t>(degrees.size() + 1), {}};
-  std::partial_sum(degrees.begin(), degrees.end(), made.begins.begin() + 1);
-  made.rows.resize(static_cast<std::size_t>(rows.nonzeros()));
-  std::vector<std::int64_t> next(made.begins.begin(), made.begins.end() - 1);
+  edges result{std::vector<std::int64_t>(degrees.size() + 1), {}};
+  std::partial_sum(degrees.begin(), degrees.end(), result.begins.begin() + 1);
+  result.rows.resize(static_cast<std::size_t>(rows.nonzeros()));
+  std::vector<std::int64_t> next(result.begins.begin(), result.begins.end() - 1);
   for_each_row(rows, [&](std::int64_t index, const sparse_rows::row& row) {
     for (std::int64_t nonzero = 0; nonzero < row.count; ++nonzero) {
       const auto column = static_cast<std::size_t>(row.columns[nonzero]);
-      if (next[column] == made.begins[column + 1]) throw data_error("the rows changed while they were being counted");
-      made.rows[static_cast<std::size_t>(next[column]++)] = static_cast<std::int32_t>(index);
+      if (next[column] == result.begins[column + 1]) throw data_error("the rows changed while they were being counted");
+      result.rows[static_cast<std::size_t>(next[column]++)] = static_cast<std::int32_t>(index);
     }
   });
-  return made;
+  return result;
 }
 
-// A row, and how many rows it could meet: as many as touch its columns, were no row counted twice.
+// A row and an upper bound of the number of rows that it meets: the number of rows that touch each of its columns,
+// summed, so that a row may be counted several times.
 struct candidate {
   std::int64_t bound;
   std::int32_t row;
@@ -62,8 +63,7 @@ std::vector<candidate> candidates(const sparse_rows& rows, const std::vector<std
   return all;
 }
 
-// The union of the rows that touch some columns, as bits: as many fit the fastest memory as there are rows in most
-// sets.
+// The union of the rows that touch some columns, as bits: for most sets, one bit per row fits in the fastest memory.
 class union_of_rows {
  public:
   explicit union_of_rows(std::int64_t rows) : words_(words_for(rows)) {}
@@ -74,7 +74,7 @@ class union_of_rows {
 
   void add(std::span<const std::int32_t> rows) {
     std::uint64_t* words = words_.data();
-    std::int64_t size = size_;  // not the member: the loop is what all the time is spent in
+    std::int64_t size = size_;  // not the member, because nearly all time is spent in this loop
     for (const std::int32_t row : rows) {
       const auto at = static_cast<std::uint32_t>(row);
       const std::uint64_t word = words[at / 64], bit = std::uint64_t{1} << at % 64;
@@ -84,7 +84,7 @@ class union_of_rows {
     size_ = size;
   }
 
-  // Their number is to be counted once all such are in.
+  // Adds rows as bits. Call count() after the last of these calls.
   void add(const std::vector<std::uint64_t>& bits) {
     for (std::size_t index = 0; index < words_.size(); ++index) words_[index] |= bits[index];
   }
@@ -112,12 +112,12 @@ class search {
     }
   }
 
-  // How many that is, itself among them; no less than `least`, which is known to be met.
+  // Returns how many rows that row meets, itself included; at least `least`, a known lower bound.
   std::int64_t most_met(std::int64_t least) {
     std::int64_t best = least;
-    for (const candidate& each : candidates(rows_, degrees_)) {
-      if (std::min(each.bound, rows_.rows()) <= best) break;
-      best = std::max(best, met_by(each, best));
+    for (const candidate& tried : candidates(rows_, degrees_)) {
+      if (std::min(tried.bound, rows_.rows()) <= best) break;
+      best = std::max(best, met_by(tried, best));
       if (!exact_) break;
     }
     return best;
@@ -126,19 +126,19 @@ class search {
   bool exact() const { return exact_; }
 
  private:
-  // A column of so many rows that their bits are looked at faster than their list.
+  // Returns whether a column has so many rows that reading them as bits is faster than reading their list.
   bool is_hot(std::size_t column) const { return degrees_[column] > rows_.rows() / 16; }
 
   std::vector<std::uint64_t> bits_of(std::size_t column) const {
-    union_of_rows all{rows_.rows()};
-    all.add(touching_.of(column));
-    return all.words();
+    union_of_rows bits{rows_.rows()};
+    bits.add(touching_.of(column));
+    return bits.words();
   }
 
-  // How many rows it meets; too few where that cannot be more than `best`, or the budget is used up.
-  std::int64_t met_by(const candidate& each, std::int64_t best) {
-    const auto row = row_.take(rows_, std::array{std::int64_t{each.row}}).front();
-    std::int64_t left = each.bound;
+  // Returns how many rows a candidate meets; too few if that cannot be more than `best` or if the budget is used up.
+  std::int64_t met_by(const candidate& tried, std::int64_t best) {
+    const auto row = row_.take(rows_, std::array{std::int64_t{tried.row}}).front();
+    std::int64_t left = tried.bound;
     met_.clear();
     for (std::int64_t nonzero = 0; nonzero < row.count; ++nonzero) {
       const auto column = static_cast<std::size_t>(row.columns[nonzero]);
@@ -185,25 +185,26 @@ std::vector<std::int64_t> touches(const sparse_rows& rows) {
 
 sparsity sparsity_of(const sparse_rows& rows, std::int64_t budget) {
   if (rows.rows() == 0) return {};
-  sparsity found;
-  for (std::int64_t index = 0; index < rows.rows(); ++index) found.omega = std::max(found.omega, rows.at(index).count);
+  sparsity result;
+  for (std::int64_t index = 0; index < rows.rows(); ++index)
+    result.omega = std::max(result.omega, rows.at(index).count);
   const std::vector<std::int64_t> degrees = touches(rows);
   const std::int64_t hottest = degrees.empty() ? 0 : *std::max_element(degrees.begin(), degrees.end());
-  // The rows of the hottest column meet each other: no less than that is met, and all that is said of sets whose
-  // transpose would take more memory than the budget allows for.
+  // The rows of the hottest column meet each other: their number is a lower bound, and the result for sets whose
+  // transpose would take more memory than the budget allows.
   std::int64_t met = hottest;
   if (rows.nonzeros() > budget || rows.rows() > std::numeric_limits<std::int32_t>::max()) {
-    found.rho_is_exact = hottest == rows.rows();
+    result.rho_is_exact = hottest == rows.rows();
   } else {
-    search all{rows, degrees, budget};
-    met = all.most_met(hottest);
-    found.rho_is_exact = all.exact();
+    search finder{rows, degrees, budget};
+    met = finder.most_met(hottest);
+    result.rho_is_exact = finder.exact();
   }
-  const auto all = static_cast<double>(rows.rows());
-  found.delta = static_cast<double>(hottest) / all;
-  found.rho = static_cast<double>(met) / all;
-  found.mean_nonzeros = static_cast<double>(rows.nonzeros()) / all;
-  return found;
+  const auto row_count = static_cast<double>(rows.rows());
+  result.delta = static_cast<double>(hottest) / row_count;
+  result.rho = static_cast<double>(met) / row_count;
+  result.mean_nonzeros = static_cast<double>(rows.nonzeros()) / row_count;
+  return result;
 }
 
 }  // namespace troupe::data

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A label beyond is a mistake, as an identifier in its place; all classes have a name in memory.
+// A larger label is a mistake, such as an identifier in the place of a label; every class has a name in memory.
 constexpr std::int64_t classes_at_most = std::int64_t{1} << 20;
 
 std::string shape_text(at::IntArrayRef shape) {
@@ -30,7 +30,7 @@ class samples {
  public:
   samples(fs::path file, const std::string& key) : file_{std::move(file)} {
     content_ = reading(file_, key, "the samples", [](const fs::path& path) {
-      const files::input opened{path};  // where this fails, the message names the key
+      const files::input opened{path};  // if this fails, the message names the key
       return read_safetensors(path, {.wanted = {"inputs", "targets"}});
     });
     inputs_ = as_inputs(tensor("inputs"));
@@ -45,18 +45,18 @@ class samples {
       fail("targets have shape " + shape_text(targets_.sizes()) +
            "; expected one target per sample, or int64 targets of the same shape as int64 inputs, one per position");
     }
-    // Tokens are not classes here: a network's table has a row for each up to the highest.
+    // Tokens are not classes here, but a network's table has a row for each token up to the highest.
     if (inputs_.scalar_type() == at::kLong && targets_.dim() == 1) check_range("inputs", inputs_, classes_at_most);
     check_numbers("inputs", inputs_);
     check_numbers("targets", targets_);
   }
 
-  // The names that the file gives to classes; none: it gives none.
+  // Returns the names that the file gives to classes; empty if it gives none.
   std::vector<std::string> classes() const {
-    const auto found = content_.metadata.find("classes");
-    if (found == content_.metadata.end()) return {};
-    const auto given = files::parse_json(found->second);
-    const auto is_name = [](const auto& each) { return each.is_string(); };
+    const auto entry = content_.metadata.find("classes");
+    if (entry == content_.metadata.end()) return {};
+    const auto given = files::parse_json(entry->second);
+    const auto is_name = [](const auto& value) { return value.is_string(); };
     if (given.is_array() && !given.empty() && std::all_of(given.begin(), given.end(), is_name))
       return given.get<std::vector<std::string>>();
     if (given.is_number_integer() && given >= 1 && given <= classes_at_most) return numbered(given.get<std::int64_t>());
@@ -80,7 +80,7 @@ class samples {
     return most + 1;
   }
 
-  // Throws if a target is not below `count`, or, for text, an input.
+  // Throws if a target or, for text, an input is not below `count`.
   void check_classes(std::int64_t count) const {
     check_range("targets", targets_, count);
     if (targets_.dim() == 2) check_range("inputs", inputs_, count);
@@ -130,7 +130,7 @@ class samples {
          "; expected uint8 [N, C, H, W] for images, a floating-point type [N, …], or int64 [N, T] for tokens");
   }
 
-  // A column [N, 1] stands for [N], unless the samples are tokens, one in each.
+  // Returns the targets, [N] instead of [N, 1] unless each sample is a single token.
   at::Tensor as_targets(const at::Tensor& given) const {
     const auto type = given.scalar_type();
     const bool tokens = inputs_.scalar_type() == at::kLong && inputs_.sizes() == given.sizes();

@@ -1,6 +1,6 @@
-// A text, for models of its characters: a sample is a window of it, the windows follow each other or, in
-// training, begin anywhere, and the target of each character is the next one. A character is a code point where the
-// training text is UTF-8, else a byte.
+// A text, for models of its characters. A sample is a window of the text; windows follow each other or, in training,
+// begin at random positions if that is set. The target of each character is the next one. A character is a code point
+// if the training text is UTF-8, otherwise a byte.
 #include "troupe/data/formats/encoding.hpp"
 #include "troupe/data/formats/lines.hpp"
 #include "troupe/data/formats/reading.hpp"
@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A character takes eight bytes of memory: this is as much as a machine has.
+// Each character takes eight bytes of memory, so a text of this size takes as much as a machine has.
 constexpr std::uint64_t most_bytes_of_text = std::uint64_t{1} << 30;
 
 std::string text_in(const fs::path& file, const std::string& key) {
@@ -36,12 +36,12 @@ std::string text_in(const fs::path& file, const std::string& key) {
   return text;
 }
 
-// The character at the beginning of `text`, which is not empty.
+// Returns the first character of `text`, which must not be empty.
 std::string_view first_of(std::string_view text, bool utf8) {
   return text.substr(0, utf8 ? std::max<std::size_t>(utf8_length_of_first(text), 1) : 1);
 }
 
-// What may stand in metadata and messages: in UTF-8 as it is, else as \xNN.
+// Returns a character for metadata and messages: unchanged if it is UTF-8, otherwise as \xNN.
 std::string name_of(std::string_view character) {
   return utf8_length_of_first(character) > 0 ? std::string{character} : printable_utf8(character);
 }
@@ -50,20 +50,20 @@ std::string name_of(std::string_view character) {
 class vocabulary {
  public:
   vocabulary(std::string_view text) : utf8_{utf8_beginning(text) == text.size()} {
-    std::set<std::string_view> found;
+    std::set<std::string_view> characters;
     for (std::string_view rest = text; !rest.empty();) {
       const auto character = first_of(rest, utf8_);
-      found.insert(character);
+      characters.insert(character);
       rest.remove_prefix(character.size());
     }
-    for (const auto character : found) index_.emplace(character, static_cast<std::int64_t>(index_.size()));
+    for (const auto character : characters) index_.emplace(character, static_cast<std::int64_t>(index_.size()));
   }
 
-  // [characters of the text], int64.
+  // Returns the index of each character of the text: [characters of the text], int64.
   at::Tensor tokens(std::string_view text, const fs::path& file, const fs::path& training_file) const {
     const auto most = static_cast<std::int64_t>(text.size());
-    at::Tensor all = at::empty({most}, at::kLong);
-    auto* token = all.mutable_data_ptr<std::int64_t>();
+    at::Tensor indices = at::empty({most}, at::kLong);
+    auto* token = indices.mutable_data_ptr<std::int64_t>();
     std::int64_t count = 0;
     for (std::string_view rest = text; !rest.empty(); ++count) {
       const auto character = first_of(rest, utf8_);
@@ -77,7 +77,7 @@ class vocabulary {
       token[count] = known->second;
       rest.remove_prefix(character.size());
     }
-    return all.narrow(0, 0, count);
+    return indices.narrow(0, 0, count);
   }
 
   std::vector<std::string> names() const {
@@ -91,7 +91,7 @@ class vocabulary {
   std::map<std::string, std::int64_t, std::less<>> index_;
 };
 
-// Inputs and targets are two views of the same characters, one of which begins a character later.
+// Inputs and targets are two views of the same characters, and targets begin one character later.
 dataset windows(const at::Tensor& tokens, std::int64_t length, const fs::path& file,
                 const std::vector<std::string>& classes) {
   const std::int64_t count = (tokens.numel() - 1) / length;

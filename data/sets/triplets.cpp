@@ -1,5 +1,5 @@
-// Ratings, for the completion of a matrix: lines `user item rating`, as of MovieLens (Harper, Konstan 2015). Each is a
-// sample with two ones, at its user and its item, and the rating is its target.
+// Ratings, for matrix completion: lines `user item rating`, as in MovieLens (Harper, Konstan 2015). Each line is a
+// sample with two ones, for its user and its item; its target is the rating.
 #include "troupe/data/sets/row_files.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Each user and each item has weights in memory: an identifier in the place of a number is a mistake.
+// Each user and each item has weights in memory: a larger number is a mistake, such as an identifier in its place.
 constexpr std::int64_t columns_at_most = std::int64_t{1} << 28;
 
 class triplet_reader final : public sample_reader {
@@ -48,16 +48,17 @@ class triplet_reader final : public sample_reader {
  private:
   void skip_spaces() { rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t\r"), rest_.size())); }
 
-  // Up to the next separator, which goes, too: spaces and tabs, or one comma or :: among them.
+  // Returns the text up to the next separator, and skips both. A separator is spaces and tabs with at most one comma or
+  // :: among them.
   std::string_view field() {
     const std::size_t size = std::min(rest_.find_first_of(" \t\r,:"), rest_.size());
-    const std::string_view found = rest_.substr(0, size);
+    const std::string_view text = rest_.substr(0, size);
     rest_.remove_prefix(size);
     skip_spaces();
     const std::size_t mark = rest_.starts_with("::") ? 2 : rest_.starts_with(',') ? 1 : 0;
     rest_.remove_prefix(mark);
     skip_spaces();
-    return found;
+    return text;
   }
 
   std::int64_t id(std::string_view found, const std::string& of) const {
@@ -72,7 +73,7 @@ class triplet_reader final : public sample_reader {
     return value;
   }
 
-  /// Skips the time after the rating, which MovieLens has, and refuses what follows it.
+  /// Skips the time after the rating, which MovieLens has, and throws if anything follows it.
   void skip_time() {
     const std::string_view time = field();
     if (!number_in(time)) fail_line(time, "a time or the end of the line");
@@ -90,7 +91,7 @@ class triplet_reader final : public sample_reader {
   lines text_;
   std::int64_t users_;
   std::array<std::int64_t, 2> extents_{};
-  std::string_view whole_, rest_;  // of the line
+  std::string_view whole_, rest_;  // the line and its unread rest
 };
 
 constexpr sample_format triplets_format{
@@ -100,7 +101,7 @@ constexpr sample_format triplets_format{
       return std::unique_ptr<sample_reader>{new triplet_reader{file, key, context}};
     }};
 
-// How many users and items the text shows.
+// Returns the numbers of users and items in the text.
 std::array<std::int64_t, 2> extents_of(const fs::path& file, const std::string& key) {
   triplet_reader reader{file, key, {}};
   for (sample row; reader.next(row);) {

@@ -19,7 +19,7 @@
 
 namespace troupe::models {
 
-// One for each model, in the file of its name.
+// Factories of the models, each defined in the file of its model.
 std::unique_ptr<network> make_convnet(const network_shape& shape);
 std::unique_ptr<network> make_gpt(const network_shape& shape);
 std::unique_ptr<network> make_lenet(const network_shape& shape);
@@ -59,7 +59,7 @@ std::string name_of(loss_kind kind) {
 }
 
 at::Tensor mean_loss(loss_kind kind, const at::Tensor& output, const at::Tensor& target) {
-  if (target.dim() > 1 && output.dim() == target.dim() + 1)  // of a text: each character is a sample
+  if (target.dim() > 1 && output.dim() == target.dim() + 1)  // text: each character is a sample
     return mean_loss(kind, output.flatten(0, -2), target.flatten());
   switch (kind) {
     case loss_kind::nll:
@@ -89,8 +89,8 @@ std::optional<std::int64_t> count_correct(loss_kind kind, const at::Tensor& outp
 
 namespace {
 
-// As argmax and eq, without the four passes through the dispatcher that take longer than the forward pass of a small
-// model. `scores` [rows, classes], contiguous.
+// Returns the number of correct samples as argmax and eq do, without their four passes through the dispatcher, which
+// take longer than the forward pass of a small model. `scores` [rows, classes], contiguous.
 std::int64_t count_highest(const float* scores, const std::int64_t* target, std::int64_t rows, std::int64_t classes) {
   std::int64_t correct = 0;
   for (std::int64_t row = 0; row < rows; ++row, scores += classes) {
@@ -107,9 +107,9 @@ std::int64_t count_highest(const float* scores, const std::int64_t* target, std:
 std::optional<at::Tensor> correct_targets(loss_kind kind, const at::Tensor& output, const at::Tensor& target) {
   if (kind == loss_kind::mse) return std::nullopt;
   if (kind != loss_kind::cross_entropy && kind != loss_kind::nll) return output.gt(0).to(at::kLong).eq(target).sum();
-  const auto here = output.is_cpu() && output.scalar_type() == at::kFloat && output.is_contiguous() &&
-                    target.is_cpu() && target.scalar_type() == at::kLong && target.is_contiguous();
-  if (!here) return output.argmax(-1).eq(target).sum();
+  const auto is_plain = output.is_cpu() && output.scalar_type() == at::kFloat && output.is_contiguous() &&
+                        target.is_cpu() && target.scalar_type() == at::kLong && target.is_contiguous();
+  if (!is_plain) return output.argmax(-1).eq(target).sum();
   const auto classes = output.size(-1);
   return at::scalar_tensor(count_highest(output.const_data_ptr<float>(), target.const_data_ptr<std::int64_t>(),
                                          output.numel() / classes, classes),
@@ -248,11 +248,11 @@ std::unique_ptr<network> make_network(const network_kind& kind, const network_sh
     const std::lock_guard generator_lock{generator.mutex()};
     generator.set_current_seed(seed);
   }
-  auto made = kind.make(shape);
-  if (!shape.normal) return made;
+  auto result = kind.make(shape);
+  if (!shape.normal) return result;
   if (!draws_normal_weights(kind)) throw std::invalid_argument(not_drawn);
-  made->draw_weights(*shape.normal);
-  return made;
+  result->draw_weights(*shape.normal);
+  return result;
 }
 
 void network::draw_weights(const normal_initializer&) {

@@ -19,7 +19,7 @@ namespace {
 constexpr double epsilon = 1e-5;
 constexpr double momentum = 0.1;
 
-// What autograd keeps from forward to backward beside tensors.
+// What autograd keeps from forward to backward in addition to tensors.
 struct exchange final : torch::CustomClassHolder {
   exchange(group_mean mean, std::size_t layer) : mean{std::move(mean)}, layer{layer} {}
 
@@ -46,8 +46,8 @@ at::Tensor spread(const at::Tensor& per_channel) {
   return per_channel.view({1, -1, 1, 1});
 }
 
-// Returns mean and biased variance of each channel, [2·C]. The variance is about the mean, for E[x²] − E[x]² loses that
-// of values far from zero; what rounding has left of the mean is corrected in both.
+// Returns the mean and the biased variance of each channel, [2·C]. The variance is computed about the mean, because
+// E[x²] − E[x]² loses precision for values far from zero. Both are corrected for the rounding error of the mean.
 at::Tensor own_moments(const at::Tensor& x) {
   const at::Tensor rough = channel_means(x);
   const at::Tensor apart = x - spread(rough);
@@ -56,7 +56,7 @@ at::Tensor own_moments(const at::Tensor& x) {
 }
 
 // Symbols as in Ioffe and Szegedy 2015, section 3: x̂ = (x − µ) / σ, y = γ x̂ + β; m values of each channel in the
-// group. Both exchanges carry means rather than sums, so that what is added is of the size of a value.
+// group. Both exchanges carry means rather than sums, so that the terms of a sum are of the magnitude of a value.
 class synchronised : public torch::autograd::Function<synchronised> {
  public:
   using context = torch::autograd::AutogradContext;
@@ -79,8 +79,8 @@ class synchronised : public torch::autograd::Function<synchronised> {
     return (x - spread(mean)).mul_(spread(inverse * weight)).add_(spread(bias));
   }
 
-  // dx = γ/σ · (dy − E[dy] − x̂ · E[dy·x̂]), means over the group; dγ and dβ are this replica's alone, to be averaged
-  // with all other gradients.
+  // dx = γ/σ · (dy − E[dy] − x̂ · E[dy·x̂]), where E is the mean over the group. dγ and dβ are this replica's alone;
+  // they are averaged with all other gradients.
   static tensors backward(context* kept, tensors from) {
     const tensors saved = kept->get_saved_variables();
     const at::Tensor &dy = from[0], &x = saved[0], &weight = saved[1], &mean = saved[2], &inverse = saved[3];
@@ -114,7 +114,7 @@ BatchNorm2dImpl::BatchNorm2dImpl(std::int64_t channels) {
 at::Tensor BatchNorm2dImpl::forward(const at::Tensor& input) {
   if (is_training()) num_batches_tracked += 1;
   if (is_training() && group_) {
-    // Statistics and their exchange are float32 where autocast has made values of fewer bits.
+    // Statistics and their exchange are float32 even if autocast has chosen a type of fewer bits.
     return synchronised::apply(input.to(at::kFloat), weight, bias, running_mean, running_var, group_->own)
         .to(input.scalar_type());
   }

@@ -1,6 +1,6 @@
-// Batch norm over images (Ioffe, Szegedy 2015), either with the statistics of the own batch and the bits of PyTorch's
-// BatchNorm2d, or with those of a group of replicas and the formulas of SyncBatchNorm. Heavy: include it only in the
-// .cpp files of models.
+// Batch norm over images (Ioffe, Szegedy 2015): either with the statistics of the replica's own batch, bit for bit as
+// in PyTorch's BatchNorm2d, or with those of a group of replicas, by the formulas of SyncBatchNorm. Heavy: include it
+// only in the .cpp files of models.
 #pragma once
 
 #include "troupe/models/networks/network.hpp"
@@ -16,8 +16,8 @@
 namespace troupe::models {
 
 /// y = weight · (x − mean) / √(var + 1e-5) + bias for each channel. In training, mean and biased var are those of the
-/// batch (or of the group), and the running statistics take a tenth of them, with unbiased var; otherwise the running
-/// statistics are used.
+/// batch (or of the group), and the running statistics move a tenth of the way towards them, with unbiased var;
+/// otherwise the running statistics are used.
 class BatchNorm2dImpl final : public torch::nn::Module {
  public:
   explicit BatchNorm2dImpl(std::int64_t channels);
@@ -27,8 +27,8 @@ class BatchNorm2dImpl final : public torch::nn::Module {
   /// so does backward.
   at::Tensor forward(const at::Tensor& input);
 
-  /// Makes training use the statistics returned by `mean` for this layer, which is `layer` of the network. Null: use
-  /// the own batch.
+  /// Makes training use the statistics returned by `mean` for this layer, which has the number `layer` in the network.
+  /// If `mean` is null, training uses the replica's own batch.
   void synchronise(group_mean mean, std::size_t layer);
 
   std::int64_t channels() const { return running_mean.size(0); }
@@ -40,7 +40,7 @@ class BatchNorm2dImpl final : public torch::nn::Module {
  private:
   struct group;
 
-  std::shared_ptr<const group> group_;  ///< Null for the own batch.
+  std::shared_ptr<const group> group_;  ///< Null: statistics of the replica's own batch.
 };
 TORCH_MODULE(BatchNorm2d);
 

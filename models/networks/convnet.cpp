@@ -10,7 +10,7 @@ namespace troupe::models {
 
 namespace {
 
-// After two convolutions of 5 x 5, each followed by pooling of 2 x 2.
+// Returns the side of an image after two convolutions of 5 x 5, each followed by pooling of 2 x 2.
 std::int64_t convnet_side(std::int64_t side) {
   return ((side - 4) / 2 - 4) / 2;
 }
@@ -26,7 +26,7 @@ class ConvnetImpl final : public random_module {
   }
 
   at::Tensor forward(const at::Tensor& input) override {
-    at::Tensor x = at::relu(max_pool_2x2(conv1(input)));   // [N, 10, 12, 12] of 28 x 28
+    at::Tensor x = at::relu(max_pool_2x2(conv1(input)));   // [N, 10, 12, 12] for 28 x 28
     x = at::relu(max_pool_2x2(dropout2d(conv2(x), 0.5)));  // [N, 20, 4, 4]
     x = dropout(at::relu(fc1(x.flatten(1))), 0.5);         // [N, 50]
     return at::log_softmax(fc2(x), 1);

@@ -1,6 +1,7 @@
 // A decoder-only transformer over characters (Radford et al. 2019), with the names, the operations and the initialisers
-// of github.com/karpathy/nanoGPT: pre-norm blocks, learned positions, the table of characters also the output's
-// weights. With the defaults 793,344 parameters beside the tables of characters and positions.
+// of github.com/karpathy/nanoGPT: pre-norm blocks, learned positions, and a table of characters that is also the
+// weights of the output. With the defaults, it has 793,344 parameters in addition to the tables of characters and
+// positions.
 #include "troupe/models/networks/module.hpp"
 
 #include <ATen/TensorOperators.h>
@@ -24,7 +25,7 @@ namespace troupe::models {
 
 namespace {
 
-constexpr double deviation = 0.02;  ///< Of initial weights.
+constexpr double deviation = 0.02;  ///< Standard deviation of initial weights.
 
 using dropping = std::function<at::Tensor(const at::Tensor&)>;
 
@@ -40,11 +41,11 @@ class attention final : public torch::nn::Module {
         c_attn{register_module("c_attn", torch::nn::Linear(width, 3 * width))},
         c_proj{register_module("c_proj", torch::nn::Linear(width, width))} {}
 
-  // x [N, T, width]; `drops` says whether drop does anything.
+  // `x` is [N, T, width]; `drops` is set if `drop` may change values.
   at::Tensor forward(const at::Tensor& x, bool drops, const dropping& drop) {
     const std::int64_t width = x.size(2);
-    const auto by_head = [&](const at::Tensor& each) {
-      return each.view({x.size(0), x.size(1), heads, width / heads}).transpose(1, 2);  // [N, heads, T, width / heads]
+    const auto by_head = [&](const at::Tensor& tensor) {
+      return tensor.view({x.size(0), x.size(1), heads, width / heads}).transpose(1, 2);  // [N, heads, T, width / heads]
     };
     const auto parts = c_attn->forward(x).split(width, 2);
     const at::Tensor q = by_head(parts[0]), k = by_head(parts[1]), v = by_head(parts[2]);
@@ -55,7 +56,7 @@ class attention final : public torch::nn::Module {
   }
 
  private:
-  // What scaled_dot_product_attention() does, which takes no generator.
+  // Does what scaled_dot_product_attention() does, which does not accept a generator.
   static at::Tensor dropped(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const dropping& drop) {
     const std::int64_t count = q.size(2);
     const at::Tensor ahead = at::ones({count, count}, q.options().dtype(at::kBool)).triu_(1);
@@ -122,7 +123,7 @@ class transformer final : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& input, bool drops, const dropping& drop) {
     const at::Tensor places = at::arange(input.size(1), input.options());
     at::Tensor x = drop(wte->forward(input) + wpe->forward(places));
-    for (const auto& each : blocks) x = each->forward(x, drops, drop);
+    for (const auto& block : blocks) x = block->forward(x, drops, drop);
     return ln_f->forward(x);
   }
 
@@ -138,7 +139,7 @@ class tied_head final : public torch::nn::Module {
  public:
   explicit tied_head(const at::Tensor& table) : weight{register_parameter("weight", table)} {
     const torch::nn::Linear drawn{
-        torch::nn::LinearOptions(table.size(1), table.size(0)).bias(false)};  // as Python does
+        torch::nn::LinearOptions(table.size(1), table.size(0)).bias(false)};  // drawn and discarded, as in Python
   }
 
   at::Tensor forward(const at::Tensor& x) { return at::linear(x, weight); }
@@ -160,7 +161,7 @@ class GptImpl final : public random_module {
     return head->forward(body->forward(input, is_training() && share > 0, drop));
   }
 
-  // The head is a linear layer, so the characters' table, which is its weights, is drawn too.
+  // The head is a linear layer, so its weights, which are also the table of characters, are drawn too.
   void draw_weights(const normal_initializer& how) override {
     random_module::draw_weights(how);
     const at::NoGradGuard unrecorded;
@@ -190,7 +191,7 @@ class GptImpl final : public random_module {
   std::shared_ptr<tied_head> head;
 };
 
-/// Refuses a width that is not a multiple of the number of heads, at the key that was set.
+/// Throws setting_error for a width that is not a multiple of the number of heads, naming the key that was set.
 [[noreturn]] void refuse_heads(const sizes& of, bool width_is_set) {
   const auto width = "model.width = " + std::to_string(of.width), heads = "model.heads = " + std::to_string(of.heads);
   if (!width_is_set) {
@@ -209,13 +210,13 @@ class GptImpl final : public random_module {
 std::unique_ptr<network> make_gpt(const network_shape& shape) {
   if (shape.input.size() != 1 || shape.input[0] < 1 || shape.classes < 1)
     throw std::invalid_argument("gpt requires text, that is, samples of at least one character, not " + given(shape));
-  const sizes of{.characters = shape.classes,
-                 .length = shape.input[0],
-                 .layers = shape.layers.value_or(4),
-                 .width = shape.width.value_or(128),
-                 .heads = shape.heads.value_or(4)};
-  if (of.width % of.heads != 0) refuse_heads(of, shape.width.has_value());
-  return as_network(std::make_shared<GptImpl>(of, shape.dropout.value_or(0)), loss_kind::cross_entropy);
+  const sizes dimensions{.characters = shape.classes,
+                         .length = shape.input[0],
+                         .layers = shape.layers.value_or(4),
+                         .width = shape.width.value_or(128),
+                         .heads = shape.heads.value_or(4)};
+  if (dimensions.width % dimensions.heads != 0) refuse_heads(dimensions, shape.width.has_value());
+  return as_network(std::make_shared<GptImpl>(dimensions, shape.dropout.value_or(0)), loss_kind::cross_entropy);
 }
 
 }  // namespace troupe::models

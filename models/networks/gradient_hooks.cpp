@@ -25,7 +25,7 @@ class post_accumulate final : public torch::autograd::PostAccumulateGradHook {
   std::shared_ptr<const listener> ready_;
 };
 
-// Each parameter that learns once, as layout_of() has them.
+// Returns each learnable parameter once, in the order of layout_of().
 std::vector<at::Tensor> learnable(const network& net) {
   std::vector<at::Tensor> tensors;
   std::unordered_set<const c10::TensorImpl*> seen;
@@ -35,10 +35,11 @@ std::vector<at::Tensor> learnable(const network& net) {
   return tensors;
 }
 
-// The parameters in the order in which a backward pass over two random samples completes their gradients.
+// Returns the indices of the parameters in the order in which a backward pass over two random samples completes their
+// gradients.
 std::vector<std::size_t> met_by_a_pass(network& net, const network_shape& shape, loss_kind loss, sample_kind fed,
                                        bool sequences) {
-  constexpr std::int64_t samples = 2;  // One would leave batch norm without a variance where images shrink to a point.
+  constexpr std::int64_t samples = 2;  // With one, batch norm would have no variance where images shrink to a point.
   constexpr std::uint64_t seed = 1;
   const at::AutoGradMode on{true};
   const auto order = std::make_shared<std::vector<std::size_t>>();
@@ -51,12 +52,12 @@ std::vector<std::size_t> met_by_a_pass(network& net, const network_shape& shape,
   return *order;
 }
 
-// Those that are not among `met`, in the reverse order of registration.
+// Returns the indices that are not among `met`, in the reverse order of registration.
 std::vector<std::size_t> others_than(const std::vector<std::size_t>& met, std::size_t parameters) {
-  const std::unordered_set<std::size_t> all{met.begin(), met.end()};
+  const std::unordered_set<std::size_t> completed{met.begin(), met.end()};
   std::vector<std::size_t> others;
   for (std::size_t index = parameters; index-- > 0;)
-    if (!all.contains(index)) others.push_back(index);
+    if (!completed.contains(index)) others.push_back(index);
   return others;
 }
 

@@ -1,5 +1,5 @@
 // A LeNet-like network (after LeCun et al. 1998) in which nothing is random: with equal batches, any number of workers
-// must reach the same weights. 129,068 parameters for 28 x 28 images of one channel.
+// must reach the same weights. It has 129,068 parameters for 28 x 28 images of one channel.
 #include "troupe/models/networks/module.hpp"
 
 #include <torch/nn/modules/conv.h>
@@ -9,7 +9,7 @@ namespace troupe::models {
 
 namespace {
 
-// After convolutions of 3 x 3 and 5 x 5, each followed by pooling of 2 x 2.
+// Returns the side of an image after convolutions of 3 x 3 and 5 x 5, each followed by pooling of 2 x 2.
 std::int64_t lenet_side(std::int64_t side) {
   return ((side - 2) / 2 - 4) / 2;
 }
@@ -24,7 +24,7 @@ class LenetImpl final : public random_module {
   }
 
   at::Tensor forward(const at::Tensor& input) override {
-    at::Tensor x = at::avg_pool2d(at::relu(conv1(input)), 2);  // [N, 20, 13, 13] of 28 x 28
+    at::Tensor x = at::avg_pool2d(at::relu(conv1(input)), 2);  // [N, 20, 13, 13] for 28 x 28
     x = at::avg_pool2d(at::relu(conv2(x)), 2);                 // [N, 50, 4, 4]
     return fc2(at::relu(fc1(x.flatten(1))));
   }

@@ -1,6 +1,6 @@
-// Linear models of sparse samples, which tell two classes apart by the sign of one score, w·x: logistic regression, and
+// Linear models of sparse samples, which separate two classes by the sign of one score, w·x: logistic regression, and
 // the support vector machine of Hogwild! (Niu et al. 2011, section 2, equation 2). Neither has a bias: a column that is
-// 1 everywhere is one.
+// 1 everywhere acts as one.
 #include "troupe/models/networks/module.hpp"
 
 #include <ATen/ops/embedding_bag.h>
@@ -17,10 +17,10 @@ class LinearImpl final : public random_module {
  public:
   explicit LinearImpl(std::int64_t columns) {
     weight = register_parameter("weight", at::empty({1, columns}));
-    torch::nn::init::kaiming_uniform_(weight, std::sqrt(5.0));  // what torch.nn.Linear does
+    torch::nn::init::kaiming_uniform_(weight, std::sqrt(5.0));  // as in torch.nn.Linear
   }
 
-  // A bag for each row: the gradient is defined, which that of a product with a sparse matrix is not.
+  // One bag per row. Its gradient is defined, unlike that of a product with a sparse matrix.
   at::Tensor forward(const at::Tensor& input) override {
     const auto bags = at::embedding_bag(weight.view({-1, 1}), input.col_indices(), input.crow_indices(),
                                         /*scale_grad_by_freq=*/false, /*mode: sum*/ 0, /*sparse=*/false, input.values(),

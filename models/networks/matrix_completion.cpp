@@ -1,5 +1,5 @@
-// Completes a matrix of which few entries are known, such as ratings, as a product of two thin ones: the score of user
-// u and item i is the dot product of their factors. Hogwild! (Niu et al. 2011), section 2, "Matrix Completion".
+// Completes a matrix of which few entries are known, such as ratings, as a product of two thin matrices: the score of
+// user u and item i is the dot product of their factors. Hogwild! (Niu et al. 2011), section 2, "Matrix Completion".
 #include "troupe/models/networks/module.hpp"
 
 #include <ATen/ops/empty.h>
@@ -14,7 +14,8 @@ namespace {
 
 class FactorsImpl final : public torch::nn::Module {
  public:
-  // Entries of standard deviation 1/√rank: factors begin with a length of about 1, scores with a variance of 1/rank.
+  // Draws entries with a standard deviation of 1/√rank: at first, factors have a length of about 1, and scores a
+  // variance of 1/rank.
   FactorsImpl(std::int64_t count, std::int64_t rank) {
     weight =
         register_parameter("weight", at::empty({count, rank}).normal_(0, 1 / std::sqrt(static_cast<double>(rank))));

@@ -20,7 +20,8 @@ struct pooled_shape {
   explicit pooled_shape(at::IntArrayRef sizes)
       : planes(sizes[0] * sizes[1]), height(sizes[2]), width(sizes[3]), rows(height / 2), columns(width / 2) {}
 
-  /// Calls work(first row of the window's plane, first of the pooled plane) for each plane, on the intra-op threads.
+  /// Calls work(first, pooled) for each plane on the intra-op threads, with the indices of the plane's first value and
+  /// of its first pooled value.
   template <class Work>
   void for_each_plane(Work work) const {
     constexpr std::int64_t values_per_task = 1 << 15;

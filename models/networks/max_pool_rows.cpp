@@ -4,7 +4,8 @@ namespace troupe::models {
 
 namespace {
 
-/// Takes a value of the window if it is the largest so far. Without branches, which random values would mispredict.
+/// Takes a value of the window if it is the largest so far. It has no branches, which random values would cause to be
+/// mispredicted.
 inline void take_larger(float value, std::int32_t index, float& largest, std::int32_t& place) {
   const bool larger = (value > largest) | (value != value);
   largest = larger ? value : largest;
@@ -30,7 +31,7 @@ void spread_row(const float* gradient, const std::int32_t* places, std::int64_t 
                 float* above) {
   for (std::int64_t i = 0; i < columns; ++i) {
     const auto place = places[i];
-    above[(place >> 1) * width + 2 * i + (place & 1)] = 0.0F + gradient[i];  // as LibTorch, which makes 0 of -0
+    above[(place >> 1) * width + 2 * i + (place & 1)] = 0.0F + gradient[i];  // -0 becomes 0, as in LibTorch
   }
 }
 

@@ -1,5 +1,5 @@
-// Linear layers with ReLU between them, over anything that is an image or a list of numbers. With the defaults 118,282
-// parameters for 28 x 28 images of one channel and ten classes.
+// Linear layers with ReLU between them, for images or lists of numbers. With the defaults, it has 118,282 parameters
+// for 28 x 28 images of one channel and ten classes.
 #include "troupe/models/networks/module.hpp"
 
 #include <torch/nn/modules/linear.h>
@@ -29,9 +29,9 @@ class MlpImpl final : public random_module {
   at::Tensor forward(const at::Tensor& input) override {
     require_numbers("mlp", input);
     at::Tensor x = input.flatten(1);
-    for (auto& each : layers) {
-      x = each->forward(x);
-      if (&each != &layers.back()) x = dropout(x.relu_(), share);
+    for (auto& layer : layers) {
+      x = layer->forward(x);
+      if (&layer != &layers.back()) x = dropout(x.relu_(), share);
     }
     return number ? x.squeeze(1) : x;
   }

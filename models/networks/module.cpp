@@ -56,7 +56,7 @@ class module_network final : public network {
   }
 
   std::shared_ptr<random_module> module_;
-  named_tensors parameters_;  ///< Kept: collecting names costs more than binding the tensors.
+  named_tensors parameters_;  ///< Cached, because collecting the names takes longer than binding.
   std::unordered_set<std::string> counters_;
   std::vector<std::shared_ptr<BatchNorm2dImpl>> norms_;
   loss_kind loss_;
@@ -76,7 +76,7 @@ void random_module::draw_weights(const normal_initializer& how) {
   }
 }
 
-// The two below are ATen's _dropout_impl (native/Dropout.cpp), which takes no generator.
+// dropout() and dropout2d() follow ATen's _dropout_impl (native/Dropout.cpp), which does not accept a generator.
 at::Tensor random_module::dropout(const at::Tensor& input, double p) {
   if (!is_training() || p == 0) return input;
   return input * at::empty_like(input).bernoulli_(1 - p, generator_).div_(1 - p);

@@ -1,5 +1,5 @@
-// A trainable network behind a small interface: only what compute and evaluator need of a model. A network does not
-// know how it is distributed. One thread at a time.
+// A trainable network behind a small interface: only what compute and evaluator need of a model. A network is
+// independent of how it is distributed. One thread at a time.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -134,7 +134,7 @@ class network {
   virtual std::vector<std::int64_t> norm_channels() const { return {}; }
 
   /// Makes batch-norm layers in training normalise with the statistics of a group of replicas, combined by `mean`, like
-  /// PyTorch's SyncBatchNorm. Null: with those of the own batch.
+  /// PyTorch's SyncBatchNorm. If `mean` is null, they use the statistics of their own batch.
   virtual void synchronise(group_mean mean) { (void)mean; }
 };
 
@@ -172,7 +172,7 @@ struct network_kind {
 
 /// A setting that the model refuses whatever the data.
 struct setting_error : std::invalid_argument {
-  /// `text` says what is wrong, and what was expected.
+  /// `text` states what is wrong and what was expected.
   setting_error(std::string key, const std::string& text) : std::invalid_argument(text), key(std::move(key)) {}
   std::string key;  ///< Name in the section [model].
 };
@@ -187,7 +187,8 @@ bool draws_normal_weights(const network_kind& kind);
 const network_kind* find_network(const std::string& name);
 
 /// Makes a network whose initial weights are a function of `seed` only: those of `torch.manual_seed(seed)` followed by
-/// constructing the module in Python and, if the shape says so, drawing its weights again. Callable from any thread.
+/// constructing the module in Python and, if the shape requires it, drawing its weights again. Callable from any
+/// thread.
 std::unique_ptr<network> make_network(const network_kind& kind, const network_shape& shape, std::uint64_t seed);
 
 }  // namespace troupe::models

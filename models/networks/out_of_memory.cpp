@@ -7,7 +7,8 @@ namespace troupe::models {
 
 std::optional<std::string> out_of_memory(const std::exception& failure) {
   if (dynamic_cast<const std::bad_alloc*>(&failure) != nullptr) return "out of memory";
-  // LibTorch has no type for it: "… DefaultCPUAllocator: can't allocate memory: you tried to allocate 123 bytes. …"
+  // LibTorch has no exception type for this: "… DefaultCPUAllocator: can't allocate memory: you tried to allocate 123
+  // bytes. …"
   const std::string_view text = failure.what();
   if (text.find("DefaultCPUAllocator") == std::string_view::npos) return std::nullopt;
   constexpr std::string_view before = "tried to allocate ";

@@ -7,8 +7,8 @@
 
 namespace troupe::models {
 
-/// Returns what is wrong if `failure` is a failed allocation, for people: "out of memory: a tensor of … bytes
-/// cannot be allocated". Returns nothing for any other failure.
+/// Returns a message for users if `failure` is a failed allocation: "out of memory: a tensor of … bytes cannot be
+/// allocated". Returns nothing for any other failure.
 std::optional<std::string> out_of_memory(const std::exception& failure);
 
 }  // namespace troupe::models

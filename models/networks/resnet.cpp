@@ -1,11 +1,11 @@
 // Residual networks of basic blocks (He, Zhang, Ren, Sun 2015) with the names, the operations and the initialisers of
-// torchvision's: resnet18 of table 1, and resnet20 of section 4.2, whose shortcuts between stages are convolutions of
-// 1 x 1 as in resnet18 (option B) or subsample and pad with zeros (option A). 11,181,642 and 272,474 (option A:
+// torchvision: resnet18 of table 1, and resnet20 of section 4.2, whose shortcuts between stages are 1 x 1 convolutions
+// as in resnet18 (option B) or subsample and pad with zeros (option A). They have 11,181,642 and 272,474 (option A:
 // 269,722) parameters for ten classes of images in three channels.
 //
 // resnet18_small_images is the form for small images of Zhang, Lipton, Li, Smola, "Dive into Deep Learning", section
 // 13.6: a stem of 3 x 3 without pooling, biases in all convolutions, shortcuts without batch norm, and PyTorch's
-// default initialisers. 11,175,818 parameters for ten classes of images in one channel.
+// default initialisers. It has 11,175,818 parameters for ten classes of images in one channel.
 #include "troupe/models/networks/batch_norm.hpp"
 #include "troupe/models/networks/module.hpp"
 
@@ -26,7 +26,7 @@ torch::nn::Conv2d convolution(std::int64_t from, std::int64_t to, std::int64_t s
   return torch::nn::Conv2d{torch::nn::Conv2dOptions(from, to, side).stride(stride).padding(side / 2).bias(bias)};
 }
 
-// What a shortcut is where a block changes the number of channels or the size.
+// The shortcut of a block that changes the number of channels or the size.
 enum class shortcut_kind : std::uint8_t {
   normalized,   // A convolution of 1 x 1 and batch norm.
   convolution,  // A convolution of 1 x 1 with a bias.
@@ -45,8 +45,8 @@ class projection final : public torch::nn::Module {
   BatchNorm2d norm;
 };
 
-// Keeps every stride-th pixel of x and puts half of the missing channels, of zeros, before those there are and the rest
-// after them.
+// Keeps every stride-th pixel of x and adds the missing channels as zeros: half of them before the channels of x and
+// the rest after them.
 at::Tensor padded(const at::Tensor& x, std::int64_t channels, std::int64_t stride) {
   const std::int64_t missing = channels - x.size(1), before = missing / 2;
   return at::constant_pad_nd(x.slice(2, 0, std::nullopt, stride).slice(3, 0, std::nullopt, stride),
@@ -62,7 +62,7 @@ class residual_block final : public torch::nn::Module {
 
   residual_block(const sizes& of, shortcut_kind kind, bool bias) : of{of} {
     const bool changes = of.stride != 1 || of.from != of.to;
-    // Drawn first, as torchvision does, and registered last.
+    // Drawn first, as in torchvision, and registered last.
     auto normalized = changes && kind == shortcut_kind::normalized
                           ? std::make_shared<projection>(of.from, of.to, of.stride)
                           : nullptr;
@@ -101,14 +101,14 @@ class residual_block final : public torch::nn::Module {
 struct plan {
   std::int64_t stem_side, stem_stride;
   bool pooled;                       ///< Whether the stem ends in max pooling.
-  std::vector<std::int64_t> widths;  ///< One stage each; every one but the first halves the image.
-  int blocks;                        ///< Of a stage.
+  std::vector<std::int64_t> widths;  ///< Width of each stage; every stage but the first halves the image.
+  int blocks;                        ///< Number of blocks in a stage.
   shortcut_kind shortcut{shortcut_kind::normalized};
-  bool bias{false};    ///< Of convolutions.
-  bool kaiming{true};  ///< Weights of convolutions as torchvision draws them; else PyTorch's default.
+  bool bias{false};    ///< Whether convolutions have a bias.
+  bool kaiming{true};  ///< Whether to initialise convolutions as in torchvision; otherwise as PyTorch does.
 };
 
-// Blocks of one width; the first one has the stride.
+// Blocks of one width; only the first has the stride.
 class stage final : public torch::nn::Module {
  public:
   stage(const residual_block::sizes& first, const plan& plan) {
@@ -120,7 +120,7 @@ class stage final : public torch::nn::Module {
   }
 
   at::Tensor forward(at::Tensor x) {
-    for (const auto& each : blocks) x = each->forward(x);
+    for (const auto& block : blocks) x = block->forward(x);
     return x;
   }
 
@@ -142,7 +142,7 @@ class ResnetImpl final : public random_module {
     }
     fc = register_module("fc", torch::nn::Linear(width, shape.classes));
     if (!plan.kaiming) return;
-    // Once all is made: the draws of the default initialisers come before these.
+    // After all modules are made: the default initialisers draw before these.
     for (const auto& child : modules(/*include_self=*/false)) {
       if (const auto conv = std::dynamic_pointer_cast<torch::nn::Conv2dImpl>(child)) {
         torch::nn::init::kaiming_normal_(conv->weight, 0, torch::kFanOut, torch::kReLU);
@@ -153,7 +153,7 @@ class ResnetImpl final : public random_module {
   at::Tensor forward(const at::Tensor& input) override {
     at::Tensor x = bn1->forward(conv1->forward(input)).relu_();
     if (pooled) x = at::max_pool2d(x, 3, 2, 1);
-    for (const auto& each : stages) x = each->forward(x);
+    for (const auto& layer : stages) x = layer->forward(x);
     return fc->forward(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
   }
 

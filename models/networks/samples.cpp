@@ -14,7 +14,7 @@ namespace troupe::models {
 
 namespace {
 
-// That sparse tensors are young in LibTorch, which says so at the first of a process, is none of a user's business.
+// Discards warnings. LibTorch warns once per process that sparse tensors are in beta, and users cannot act on that.
 struct deaf final : c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };

@@ -28,8 +28,8 @@ namespace {
 
 constexpr const char* how_to_export = "export the module with torch.jit.script(model).save(\"model.pt\")";
 
-// Throws unless the file is an archive of TorchScript that this LibTorch reads. An archive of torch.save() alone holds
-// "data.pkl" and no code.
+// Throws unless the file is a TorchScript archive that this LibTorch can read. An archive of torch.save() contains
+// "data.pkl" but no code.
 void require_script(const std::filesystem::path& path) try {
   const auto file = std::make_shared<torch_file>(path);
   char magic[4]{};
@@ -52,13 +52,14 @@ void require_script(const std::filesystem::path& path) try {
 
 struct argument {
   const char* name;
-  double harmless;  ///< With this value nothing is drawn.
+  double harmless;  ///< Value with which nothing is drawn.
 };
 
-// Operators that draw from the generator of the process, and the arguments that make them not do so.
+// Operators that draw from the generator of the process, and the arguments that prevent it.
 const std::unordered_map<std::string, std::vector<argument>>& random_operators() {
   const std::vector<argument> of_dropout{{"p", 0}, {"train", 0}};
-  const std::vector<argument> of_recurrent{{"dropout", 0}, {"train", 0}, {"num_layers", 1}};  // it is between layers
+  const std::vector<argument> of_recurrent{
+      {"dropout", 0}, {"train", 0}, {"num_layers", 1}};  // dropout is between layers
   static const std::unordered_map<std::string, std::vector<argument>> operators{
       {"dropout", of_dropout},
       {"dropout_", of_dropout},
@@ -116,12 +117,12 @@ void add_random_of(torch::jit::Graph& graph, std::set<std::string>& found);
 void add_random(torch::jit::Block* block, std::set<std::string>& found) {
   for (torch::jit::Node* node : block->nodes()) {
     for (torch::jit::Block* inner : node->blocks()) add_random(inner, found);
-    if (node->hasAttribute(torch::jit::attr::Subgraph))  // of prim::fork
+    if (node->hasAttribute(torch::jit::attr::Subgraph))  // in prim::fork
       add_random_of(*node->g(torch::jit::attr::Subgraph), found);
     if (!node->kind().is_aten()) continue;
     const auto known = random_operators().find(node->kind().toUnqualString());
     if (known == random_operators().end()) continue;
-    const auto harmless = [&](const argument& each) { return is_harmless(*node, each); };
+    const auto harmless = [&](const argument& candidate) { return is_harmless(*node, candidate); };
     if (std::none_of(known->second.begin(), known->second.end(), harmless)) found.insert(known->first);
   }
 }
@@ -159,7 +160,7 @@ class script_network final : public network {
   }
 
   void train(bool on) override { module_.train(on); }
-  void draw_from(at::Generator) override {}  // operators of TorchScript take none: see draws_elsewhere()
+  void draw_from(at::Generator) override {}  // TorchScript operators accept no generator: see draws_elsewhere()
   named_tensors parameters() const override { return parameters_; }
   named_tensors buffers() const override { return buffers_; }
   bool counts(const std::string& buffer) const override { return counters_.contains(buffer); }
@@ -167,9 +168,9 @@ class script_network final : public network {
   bool takes_any_loss() const override { return true; }
 
   std::vector<std::string> draws_elsewhere() const override {
-    std::set<std::string> found;
-    add_random_of(*module_.get_method("forward").graph(), found);
-    return {found.begin(), found.end()};
+    std::set<std::string> names;
+    add_random_of(*module_.get_method("forward").graph(), names);
+    return {names.begin(), names.end()};
   }
 
  private:
@@ -178,64 +179,67 @@ class script_network final : public network {
     torch::jit::Module owner;
     std::string attribute;
     at::Tensor buffer;
-    std::string name;         ///< For messages: where in the module.
-    std::int64_t version{0};  ///< Of a constant: how often it had been written when it was loaded.
+    std::string name;         ///< Full name in the module, for messages.
+    std::int64_t version{0};  ///< Constants only: the tensor's version when it was loaded.
   };
 
-  // A frozen parameter is a buffer here: it stays as it is, and results hold it.
+  // A frozen parameter is treated as a buffer: it does not change, and results contain it.
   void list_tensors() {
-    for (const auto& each : module_.named_parameters()) {
-      if (each.value.scalar_type() != at::kFloat)
-        refuse(path_, each.name + " is " + c10::toString(each.value.scalar_type()) + ", but parameters must be float32",
-               "export model.float()");
-      if (each.value.numel() == 0)
-        refuse(path_, each.name + " has no elements", "export the module without it, or give it a size");
-      learns_ = learns_ || each.value.requires_grad();
-      (each.value.requires_grad() ? parameters_ : buffers_).emplace_back(each.name, each.value);
+    for (const auto& parameter : module_.named_parameters()) {
+      if (parameter.value.scalar_type() != at::kFloat)
+        refuse(
+            path_,
+            parameter.name + " is " + c10::toString(parameter.value.scalar_type()) + ", but parameters must be float32",
+            "export model.float()");
+      if (parameter.value.numel() == 0)
+        refuse(path_, parameter.name + " has no elements", "export the module without it, or give it a size");
+      learns_ = learns_ || parameter.value.requires_grad();
+      (parameter.value.requires_grad() ? parameters_ : buffers_).emplace_back(parameter.name, parameter.value);
     }
-    for (const auto& each : module_.named_buffers()) {
-      at::Tensor buffer = each.value;
-      if (buffer.scalar_type() == at::kLong && buffer.dim() == 0 && counts_batches(each.name)) {
+    for (const auto& item : module_.named_buffers()) {
+      at::Tensor buffer = item.value;
+      if (buffer.scalar_type() == at::kLong && buffer.dim() == 0 && counts_batches(item.name)) {
         buffer.set_data(buffer.to(at::kFloat));
-        counters_.insert(each.name);
+        counters_.insert(item.name);
       }
       if (buffer.is_floating_point() && buffer.scalar_type() != at::kFloat)
         refuse(
             path_,
-            each.name + " is " + c10::toString(buffer.scalar_type()) + ", but floating-point buffers must be float32",
+            item.name + " is " + c10::toString(buffer.scalar_type()) + ", but floating-point buffers must be float32",
             "export model.float()");
-      buffers_.emplace_back(each.name, buffer);
+      buffers_.emplace_back(item.name, buffer);
     }
     for (const auto& owner : module_.named_modules()) {
       const std::string prefix = owner.name.empty() ? "" : owner.name + ".";
-      for (const auto& each : owner.value.named_buffers(/*recurse=*/false))
-        places_.push_back({owner.value, each.name, each.value, prefix + each.name, each.value._version()});
+      for (const auto& item : owner.value.named_buffers(/*recurse=*/false))
+        places_.push_back({owner.value, item.name, item.value, prefix + item.name, item.value._version()});
     }
   }
 
-  // What PyTorch's batch norms count. Other whole numbers stay what they are: code may use them as indices.
+  // Returns whether a buffer is the counter of one of PyTorch's batch norms. Other integers keep their type, because
+  // code may use them as indices.
   static bool counts_batches(std::string_view name) {
     const std::string_view counter = "num_batches_tracked";
     return name == counter || (name.ends_with(counter) && name[name.size() - counter.size() - 1] == '.');
   }
 
-  // Code may put another tensor where a buffer was (self.count = self.count + 1): its values belong into the one that
-  // flat storage knows.
+  // A module's code may replace a buffer by another tensor (self.count = self.count + 1). Copies the values of that
+  // tensor into the buffer that flat storage refers to, and puts that buffer back.
   void keep_buffers() {
-    for (auto& each : places_) {
-      const at::Tensor now = each.owner.attr(each.attribute).toTensor();
-      if (!each.buffer.is_floating_point()) require_constant(each, now);
-      if (now.is_same(each.buffer)) continue;
+    for (auto& entry : places_) {
+      const at::Tensor current = entry.owner.attr(entry.attribute).toTensor();
+      if (!entry.buffer.is_floating_point()) require_constant(entry, current);
+      if (current.is_same(entry.buffer)) continue;
       const at::NoGradGuard unrecorded;
-      each.buffer.copy_(now);
-      each.owner.setattr(each.attribute, each.buffer);
+      entry.buffer.copy_(current);
+      entry.owner.setattr(entry.attribute, entry.buffer);
     }
   }
 
-  void require_constant(const place& each, const at::Tensor& now) const {
-    if (now.is_same(each.buffer) ? now._version() == each.version : now.equal(each.buffer)) return;
-    throw script_error(path_.string() + ": its forward() changes the buffer " + each.name + ", which is " +
-                       c10::toString(each.buffer.scalar_type()) +
+  void require_constant(const place& entry, const at::Tensor& current) const {
+    if (current.is_same(entry.buffer) ? current._version() == entry.version : current.equal(entry.buffer)) return;
+    throw script_error(path_.string() + ": its forward() changes the buffer " + entry.name + ", which is " +
+                       c10::toString(entry.buffer.scalar_type()) +
                        ", but only float32 buffers may change; make it float32");
   }
 
@@ -261,14 +265,14 @@ torch::jit::Module load_script(const std::filesystem::path& path) {
 }
 
 std::string reason_of(const std::exception& failure) {
-  if (auto found = out_of_memory(failure)) return *std::move(found);
+  if (auto message = out_of_memory(failure)) return *std::move(message);
   const auto* of_torch = dynamic_cast<const c10::Error*>(&failure);
   const std::string text = of_torch != nullptr ? of_torch->what_without_backtrace() : failure.what();
-  // LibTorch's own checks quote its code, and say where in it they are.
+  // LibTorch's own checks quote its code and their location in it.
   if (text.find(" INTERNAL ASSERT FAILED") != std::string::npos)
     return "LibTorch finds that it contradicts itself, so it is damaged";
-  // Where the interpreter gives a trace, the last line that names a kind of error has the reason.
-  std::string first, found;
+  // If the interpreter reports a trace, the last line that names a kind of error contains the reason.
+  std::string first, reason;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     const std::string line = text.substr(begin, end - begin);
@@ -277,9 +281,9 @@ std::string reason_of(const std::exception& failure) {
     const std::size_t colon = line.find(": ");
     if (colon == std::string::npos || line.find(' ') < colon) continue;
     const std::string_view kind{line.data(), colon};
-    if (kind.ends_with("Error") || kind.ends_with("Exception")) found = line.substr(colon + 2);
+    if (kind.ends_with("Error") || kind.ends_with("Exception")) reason = line.substr(colon + 2);
   }
-  return found.empty() ? first : found;
+  return reason.empty() ? first : reason;
 }
 
 std::unique_ptr<network> make_script(const network_shape& shape) {

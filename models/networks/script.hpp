@@ -1,5 +1,6 @@
 // A TorchScript module, exported from Python, as a network. Its code runs in LibTorch's interpreter, operator by
-// operator as written: the optimizing executor stays off, because its results may differ between runs while it learns.
+// operator as written: the optimizing executor stays off, because its results may differ between runs while it collects
+// profiles.
 #pragma once
 
 #include "troupe/models/networks/network.hpp"

@@ -1,4 +1,4 @@
-// A file of PyTorch's as LibTorch reads it: opened here, because LibTorch opens whatever a path leads to.
+// A PyTorch file for LibTorch to read. It is opened here, because LibTorch would open whatever a path leads to.
 #pragma once
 
 #include "troupe/files/input.hpp"

@@ -1,6 +1,6 @@
 // VGG of eleven layers (Simonyan, Zisserman 2014, table 1, column A) in its usual form for CIFAR: one linear layer
-// after the convolutions, with the names and the order of the module of github.com/kuangliu/pytorch-cifar. 9,225,610
-// parameters for ten classes of images in three channels, 9,231,114 with batch norm.
+// after the convolutions, with the names and the order of the module of github.com/kuangliu/pytorch-cifar. It has
+// 9,225,610 parameters for ten classes of images in three channels, and 9,231,114 with batch norm.
 #include "troupe/models/networks/batch_norm.hpp"
 #include "troupe/models/networks/max_pool.hpp"
 #include "troupe/models/networks/module.hpp"
@@ -13,10 +13,11 @@ namespace troupe::models {
 
 namespace {
 
-constexpr std::int64_t pooled = 0;  ///< In a list of widths: max pooling of 2 x 2.
+constexpr std::int64_t pooled = 0;  ///< Marks max pooling of 2 x 2 in the list of widths.
 constexpr std::int64_t widths[] = {64, pooled, 128, pooled, 256, 256, pooled, 512, 512, pooled, 512, 512, pooled};
 
-// The layers by their places in Python's list: a ReLU and a pooling have one each, and no weights.
+// The layers, named by their positions in Python's list, in which each ReLU and each pooling also has a position but no
+// weights.
 class features final : public torch::nn::Module {
  public:
   features(std::int64_t channels, bool normalised) {
@@ -36,13 +37,13 @@ class features final : public torch::nn::Module {
   }
 
   at::Tensor forward(at::Tensor x) {
-    for (auto& each : layers) {
-      if (each.conv.is_empty()) {
+    for (auto& entry : layers) {
+      if (entry.conv.is_empty()) {
         x = max_pool_2x2(x);
         continue;
       }
-      x = each.conv->forward(x);
-      if (!each.norm.is_empty()) x = each.norm->forward(x);
+      x = entry.conv->forward(x);
+      if (!entry.norm.is_empty()) x = entry.norm->forward(x);
       x = x.relu_();
     }
     return x;
@@ -51,7 +52,7 @@ class features final : public torch::nn::Module {
  private:
   struct layer {
     torch::nn::Conv2d conv;  ///< Empty: max pooling.
-    BatchNorm2d norm;        ///< Empty: none.
+    BatchNorm2d norm;        ///< Empty: no batch norm.
   };
 
   static torch::nn::Conv2d convolution(std::int64_t from, std::int64_t to) {
@@ -67,7 +68,7 @@ class VggImpl final : public random_module {
       : convolutions{register_module("features", std::make_shared<features>(shape.input[0], normalised))},
         classifier{register_module("classifier", torch::nn::Linear(512, shape.classes))} {}
 
-  // Images of 32 x 32 have shrunk to a point, of which the average is itself.
+  // Images of 32 x 32 have shrunk to one pixel, whose average is itself.
   at::Tensor forward(const at::Tensor& input) override {
     return classifier->forward(at::adaptive_avg_pool2d(convolutions->forward(input), {1, 1}).flatten(1));
   }

@@ -1,6 +1,6 @@
 // Wide residual networks (Zagoruyko, Komodakis 2016, table 1 and section 2.4), whose blocks normalise before they
-// convolve, with the names, the operations and the initialisers of github.com/xternalz/WideResNet-pytorch. 17,116,634
-// parameters with the defaults (WRN-16-10) for ten classes of images in three channels.
+// convolve, with the names, the operations and the initialisers of github.com/xternalz/WideResNet-pytorch. They have
+// 17,116,634 parameters with the defaults (WRN-16-10) for ten classes of images in three channels.
 #include "troupe/models/networks/batch_norm.hpp"
 #include "troupe/models/networks/module.hpp"
 
@@ -44,7 +44,7 @@ class wide_block final : public torch::nn::Module {
   torch::nn::Conv2d conv1{nullptr}, conv2{nullptr}, shortcut{nullptr};
 };
 
-// Blocks of one width; the first one has the stride.
+// Blocks of one width; only the first has the stride.
 class group final : public torch::nn::Module {
  public:
   group(std::int64_t from, std::int64_t to, std::int64_t stride, std::int64_t count) {
@@ -56,7 +56,7 @@ class group final : public torch::nn::Module {
   }
 
   at::Tensor forward(at::Tensor x, const dropping& drop) {
-    for (const auto& each : blocks) x = each->forward(x, drop);
+    for (const auto& block : blocks) x = block->forward(x, drop);
     return x;
   }
 
@@ -78,7 +78,7 @@ class WideResnetImpl final : public random_module {
     }
     bn1 = register_module("bn1", BatchNorm2d(width));
     fc = register_module("fc", torch::nn::Linear(width, shape.classes));
-    // Once all is made: the draws of the default initialisers come before these.
+    // After all modules are made: the default initialisers draw before these.
     for (const auto& child : modules(/*include_self=*/false)) {
       if (const auto conv = std::dynamic_pointer_cast<torch::nn::Conv2dImpl>(child)) {
         torch::nn::init::kaiming_normal_(conv->weight, 0, torch::kFanOut, torch::kReLU);
@@ -90,7 +90,7 @@ class WideResnetImpl final : public random_module {
   at::Tensor forward(const at::Tensor& input) override {
     const dropping drop = [this](const at::Tensor& x) { return dropout(x, share); };
     at::Tensor x = conv1->forward(input);
-    for (const auto& each : groups) x = each->forward(x, drop);
+    for (const auto& stage : groups) x = stage->forward(x, drop);
     return fc->forward(at::adaptive_avg_pool2d(bn1->forward(x).relu_(), {1, 1}).flatten(1));
   }
 

@@ -1,7 +1,7 @@
 // A wide residual network (after Zagoruyko, Komodakis 2016) whose blocks normalise after they convolve and which halves
-// images by max pooling rather than by strides, as a laboratory on data-parallel training of Fashion-MNIST has it.
-// Widths 16, 16k, 32k, 64k with k = 10 unless told otherwise; PyTorch's default initialisers. 17,117,466 parameters
-// with the defaults for ten classes of images in one channel.
+// images by max pooling rather than by strides, as in a laboratory exercise on data-parallel training of Fashion-MNIST.
+// The widths are 16, 16k, 32k and 64k, with k = 10 by default; the initialisers are PyTorch's defaults. It has
+// 17,117,466 parameters with the defaults for ten classes of images in one channel.
 #include "troupe/models/networks/batch_norm.hpp"
 #include "troupe/models/networks/max_pool.hpp"
 #include "troupe/models/networks/module.hpp"
@@ -19,8 +19,8 @@ namespace {
 
 using dropping = std::function<at::Tensor(const at::Tensor&)>;
 
-constexpr std::int64_t pooled_side = 7;               // of the last average pooling, in pixels
-constexpr std::int64_t least_side = 4 * pooled_side;  // of an image, which is halved twice
+constexpr std::int64_t pooled_side = 7;               // side of the last average pooling, in pixels
+constexpr std::int64_t least_side = 4 * pooled_side;  // least side of an image, which is halved twice
 constexpr double usual_dropout = 0.01;
 
 torch::nn::Conv2d pooled_convolution(std::int64_t from, std::int64_t to) {
@@ -28,7 +28,7 @@ torch::nn::Conv2d pooled_convolution(std::int64_t from, std::int64_t to) {
 }
 
 // y = x' + a2, a1 = relu(bn1(conv1(x))), a2 = relu(bn2(conv2(drop(a1)))). The shortcut x' is x or, where the width
-// changes, a convolution of it of 1 x 1 with a bias.
+// changes, a 1 x 1 convolution of x with a bias.
 class pooled_block final : public torch::nn::Module {
  public:
   pooled_block(std::int64_t from, std::int64_t to) {

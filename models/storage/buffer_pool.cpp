@@ -17,7 +17,7 @@ namespace {
 // Whole pages: one tensor never shares a page with another, so that a test can protect a frozen one against writes.
 constexpr std::size_t page_bytes = 4096;
 
-// The free list of a size is as long as demand ever was at once; this caps it where a burst would keep too much.
+// Maximum length of the free list of a size, so that a burst of demand does not keep too much memory.
 constexpr std::size_t kept_per_size = 32;
 
 struct memory_block {
@@ -37,9 +37,9 @@ struct buffer_pool::shelf {
   memory_block take(std::size_t bytes) {
     {
       const std::lock_guard lock{mutex};
-      if (auto found = free.find(bytes); found != free.end() && !found->second.empty()) {
-        void* memory = found->second.back();
-        found->second.pop_back();
+      if (auto entry = free.find(bytes); entry != free.end() && !entry->second.empty()) {
+        void* memory = entry->second.back();
+        entry->second.pop_back();
         return {memory, bytes};
       }
       ++allocated;
@@ -73,7 +73,7 @@ at::Tensor buffer_pool::take(std::int64_t count) {
   const std::size_t needed = static_cast<std::size_t>(count) * sizeof(float);
   const std::size_t pages = needed == 0 ? 1 : (needed + page_bytes - 1) / page_bytes;
   const memory_block taken = shelf_->take(pages * page_bytes);
-  // The deleter holds the shelf: a tensor may outlive the pool.
+  // The deleter keeps the shelf alive: a tensor may outlive the pool.
   return at::from_blob(
       taken.memory, {count}, [home = shelf_, taken](void*) { home->put_back(taken); }, at::kFloat);
 }

@@ -17,7 +17,8 @@ std::int64_t aligned(std::int64_t count) {
   return (count + elements_per_boundary - 1) / elements_per_boundary * elements_per_boundary;
 }
 
-// A contiguous view of `flat`, made by hand: 0.1 µs where narrow().view() passes the dispatcher twice for 1.5 µs.
+// Returns a contiguous view of `flat`, made by hand: this takes 0.1 µs, while narrow().view() passes the dispatcher
+// twice and takes 1.5 µs.
 at::Tensor view_of(const at::Tensor& flat, const flat_entry& entry) {
   const c10::TensorImpl& whole = *flat.unsafeGetTensorImpl();
   auto part = c10::make_intrusive<c10::TensorImpl>(c10::Storage{whole.storage()}, whole.key_set(), whole.dtype());
@@ -27,7 +28,7 @@ at::Tensor view_of(const at::Tensor& flat, const flat_entry& entry) {
 }
 
 // Calls visit(tensor, entry) for each entry of the layout. Names that a layout leaves out (the second name of a tied
-// parameter, frozen ones, integers) are passed over: both lists have the same order.
+// parameter, frozen ones, integers) are skipped: both lists have the same order.
 template <class Visit>
 void match(const network::named_tensors& tensors, const std::vector<flat_entry>& entries, Visit visit) {
   auto entry = entries.begin();
@@ -74,11 +75,11 @@ flat_layout layout_of(const network& net) {
 }
 
 flat_layout with_buffers(const flat_layout& layout) {
-  auto all = layout;
-  all.parameters.insert(all.parameters.end(), layout.buffers.begin(), layout.buffers.end());
-  all.buffers.clear();
-  all.parameter_end = all.total;
-  return all;
+  auto result = layout;
+  result.parameters.insert(result.parameters.end(), layout.buffers.begin(), layout.buffers.end());
+  result.buffers.clear();
+  result.parameter_end = result.total;
+  return result;
 }
 
 at::Tensor flatten(const network& net, const flat_layout& layout, buffer_pool& pool) {
@@ -95,8 +96,8 @@ void bind_weights(network& net, const flat_layout& layout, const at::Tensor& fla
   require(flat, layout.total, "weights");
   const c10::Storage& storage = flat.storage();
   const std::int64_t origin = flat.storage_offset();
-  // What set_data(view) does, without making the view: the tensor keeps its identity, its gradient and its place in
-  // the optimizer, and shows other memory.
+  // Does what set_data(view) does, without making the view: the tensor keeps its identity, its gradient and its place
+  // in the optimizer, but refers to other memory.
   const auto point = [&](const at::Tensor& tensor, const flat_entry& entry) {
     c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
     if (!tensor.is_contiguous() || tensor.device() != flat.device()) {

@@ -17,7 +17,7 @@ class exclusive_lock {
   virtual void unlock() = 0;
 };
 
-/// The process that held a lock has died.
+/// Thrown if the process that held a lock has died.
 struct lock_holder_died : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -31,7 +31,7 @@ class process_lock : public exclusive_lock {
   void lock() override {
     const int status = pthread_mutex_lock(mutex_);
     if (status == 0) return;
-    // Unlocked without being declared consistent, so that other waiting threads learn of this too.
+    // Unlocked without being declared consistent, so that lock() also fails in the other waiting threads.
     if (status == EOWNERDEAD) pthread_mutex_unlock(mutex_);
     throw lock_holder_died("the process that held the lock of the shared parameters died in the middle of a step");
   }

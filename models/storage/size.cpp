@@ -11,10 +11,10 @@ namespace troupe::models {
 
 namespace {
 
-/// A key that nothing else uses. While a thread includes it, all operators go through the function below first.
+/// A dispatch key that nothing else uses. While a thread includes it, every operator call goes through on_meta() first.
 constexpr auto key = c10::DispatchKey::TESTING_ONLY_GenericMode;
 
-/// Calls the operator with the device "meta" in place of the one that it would make tensors on.
+/// Calls the operator with the device "meta" instead of the device on which it would make tensors.
 void on_meta(const c10::OperatorHandle& called, c10::DispatchKeySet, torch::jit::Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard further{key};
   const auto& arguments = called.schema().arguments();
@@ -31,7 +31,7 @@ TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, library) {
 }  // namespace
 
 std::int64_t flat_size(const network_kind& kind, network_shape shape) {
-  shape.normal.reset();  // whatever the weights are
+  shape.normal.reset();  // the size does not depend on the weights
   const c10::impl::IncludeDispatchKeyGuard through{key};
   return layout_of(*make_network(kind, shape, 0)).total;
 }

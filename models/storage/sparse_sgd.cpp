@@ -17,7 +17,7 @@ float load(const float* at) {
   return std::atomic_ref<float>{const_cast<float&>(*at)}.load(std::memory_order_relaxed);
 }
 
-// How a coordinate grows. `plain` is two operations: what another thread wrote between them is lost.
+// Ways to add to a coordinate. `plain` takes two operations: what another thread writes between them is lost.
 struct plain {
   static void add(float* at, float change) {
     std::atomic_ref<float>{*at}.store(load(at) + change, std::memory_order_relaxed);
@@ -29,12 +29,12 @@ struct indivisible {
 
 constexpr std::uintptr_t line_bytes = 64;
 
-// Rows are visited in random order, in memory that no cache holds: the time of a step is that of its misses unless
-// they are asked for early.
+// Rows are visited in random order, in memory that fits no cache: unless they are prefetched, the time of a step is
+// that of its cache misses.
 constexpr std::size_t rows_ahead = 12;
 
-// Asks for every line of a range: one that is left out is one miss that nothing hides.
-// Always inline: GCC takes a function that only prefetches for one without effects, and drops the calls.
+// Prefetches every cache line of a range: each line left out is a miss that nothing hides. Always inline: GCC treats a
+// function that only prefetches as one without effects and drops the calls.
 [[gnu::always_inline]] inline void prefetch(const void* first, std::ptrdiff_t bytes) {
   const auto begin = reinterpret_cast<std::uintptr_t>(first), end = begin + static_cast<std::uintptr_t>(bytes);
   for (auto at = begin - begin % line_bytes; at < end; at += line_bytes) {
@@ -89,8 +89,8 @@ class hinge_loss {
   double sum_;
 };
 
-// Samples are taken by value below: compilers read through a pointer again after each atomic operation, which makes
-// these loops take half as long again. They are written out fourfold for the same reason; gathers of AVX2 were slower.
+// The functions below take samples by value: compilers read through a pointer again after each atomic operation, which
+// makes these loops take 50% longer. They are unrolled fourfold for the same reason; AVX2 gathers were slower.
 float dot(const float* x, sparse_sample sample) {
   const auto [columns, values, count, target] = sample;
   float sum0 = 0, sum1 = 0, sum2 = 0, sum3 = 0;
@@ -118,7 +118,7 @@ void add_row(float* x, sparse_sample sample, float factor) {
   for (; i < count; ++i) Access::add(x + columns[i], factor * values[i]);
 }
 
-// The share of a row in the gradient of λ/2 ‖x‖², at its columns.
+// Appends the share of a row in the gradient of λ/2 ‖x‖², at its columns.
 void append_pulls(const float* x, sparse_sample sample, float decay, const float* share, std::vector<float>& pulls) {
   for (std::int32_t i = 0; i < sample.count; ++i) {
     const auto column = sample.columns[i];
@@ -189,14 +189,14 @@ double matrix_completion_sgd(std::span<const sparse_sample> samples, const spars
   const auto bytes = static_cast<std::ptrdiff_t>(4 * rank);
   const auto decay = static_cast<float>(options.weight_decay);
   double loss = options.loss_sum;
-  std::vector<float> seen(2 * rank * std::min(batch, samples.size()));  // of each sample, its user's and its item's
+  std::vector<float> seen(2 * rank * std::min(batch, samples.size()));  // factors of each sample's user and item
   std::vector<float> derivatives(std::min(batch, samples.size()));
   for (std::size_t first = 0; first < samples.size(); first += batch) {
     const auto step = samples.subspan(first, std::min(batch, samples.size() - first));
     const float rate = -static_cast<float>(options.lr / static_cast<double>(step.size()));
     const held_lock mine{options.lock};
     for (std::size_t i = 0; i < step.size(); ++i) {
-      // The rating in good time, and when it is there the factors it needs.
+      // Prefetches a rating early and, once it is in the cache, the factors it needs.
       if (first + i + 2 * rows_ahead < samples.size()) prefetch(samples[first + i + 2 * rows_ahead]);
       if (first + i + rows_ahead < samples.size()) {
         prefetch(x.user_of(samples[first + i + rows_ahead]), bytes);

@@ -1,6 +1,6 @@
 // Stochastic gradient descent on sparse samples directly on the parameters: a step reads and writes only the
-// coordinates that its samples touch. Others may write the parameters concurrently without a lock: Niu, Recht, Ré,
-// Wright 2011, "Hogwild!", algorithm 1.
+// coordinates that its samples touch. Other threads and processes may write the parameters concurrently without a lock:
+// Niu, Recht, Ré, Wright 2011, "Hogwild!", algorithm 1.
 #pragma once
 
 #include "troupe/models/storage/flat.hpp"

@@ -17,15 +17,15 @@ namespace troupe::checkpoint {
 constexpr auto* copies_folder = "copy";
 
 /// Reads the checkpoint of `step` in the results folder `out` and the outputs that it needs: the topology, the metrics
-/// and the files of options. Each file is an entry. Throws std::runtime_error.
+/// and the files of options. Each file is an entry of the result. Throws std::runtime_error.
 state_dict pack_copy(const std::filesystem::path& out, std::uint64_t step, const manifest& about);
 
-/// Writes the files of pack_copy(), which may come from elsewhere, to the folder `out`, and then removes all but the
+/// Writes the files of pack_copy(), which may come from another node, to the folder `out`, and then removes all but the
 /// newest `keep` checkpoints there. The files of options are written to folders with the names of the options. Throws
 /// std::runtime_error or damaged; the previous copies are then intact.
 void write_copy(const std::filesystem::path& out, const state_dict& files, std::size_t keep, durable_files& disk);
 
-/// Returns where the folder of copies `out` has the file of the option `option`, which `saved` describes.
+/// Returns the path, in the folder of copies `out`, of the file of `option`, which `saved` describes.
 std::filesystem::path option_file_in_copy(const std::filesystem::path& out, const std::string& option,
                                           const saved_option& saved);
 

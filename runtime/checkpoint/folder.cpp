@@ -27,8 +27,8 @@ std::optional<std::uint64_t> step_of(std::string_view name) {
 std::vector<fs::path> entries_of(const fs::path& folder) {
   std::error_code failed;
   std::vector<fs::path> entries;
-  for (fs::directory_iterator each(folder, failed), end; !failed && each != end; each.increment(failed))
-    entries.push_back(each->path());
+  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed))
+    entries.push_back(entry->path());
   return entries;
 }
 
@@ -48,20 +48,20 @@ std::string unfinished_name_of(std::uint64_t step) {
 }
 
 std::vector<found_checkpoint> checkpoints_in(const fs::path& out) {
-  std::vector<found_checkpoint> found;
+  std::vector<found_checkpoint> checkpoints;
   for (const auto& path : entries_of(folder_of(out)))
-    if (const auto step = step_of(path.filename().string())) found.push_back({*step, path});
-  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.step > b.step; });
-  return found;
+    if (const auto step = step_of(path.filename().string())) checkpoints.push_back({*step, path});
+  std::sort(checkpoints.begin(), checkpoints.end(), [](const auto& a, const auto& b) { return a.step > b.step; });
+  return checkpoints;
 }
 
 std::vector<fs::path> unfinished_in(const fs::path& out) {
-  std::vector<fs::path> found;
+  std::vector<fs::path> folders;
   for (const auto& path : entries_of(folder_of(out))) {
     const auto name = path.filename().string();
-    if (name.starts_with(unfinished_prefix) && name.ends_with(unfinished_suffix)) found.push_back(path);
+    if (name.starts_with(unfinished_prefix) && name.ends_with(unfinished_suffix)) folders.push_back(path);
   }
-  return found;
+  return folders;
 }
 
 }  // namespace troupe::checkpoint

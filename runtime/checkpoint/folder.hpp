@@ -22,7 +22,7 @@ struct found_checkpoint {
   std::filesystem::path path;
 };
 
-/// Returns all checkpoints in `out` by their names alone, newest first.
+/// Returns all checkpoints in `out`, recognised by their names alone, newest first.
 std::vector<found_checkpoint> checkpoints_in(const std::filesystem::path& out);
 
 /// Returns the folders in `out` that interrupted writes have left.

@@ -16,25 +16,27 @@ using json = files::json;
 constexpr std::uint64_t manifest_version = 1;
 
 json json_of(const manifest& content) {
-  json made{
+  json object{
       {"format", manifest_version}, {"step", content.step}, {"files", json::object()}, {"actors", json::object()}};
-  for (const auto& [name, file] : content.files) made["files"][name] = {{"bytes", file.bytes}, {"sha256", file.sha256}};
+  for (const auto& [name, file] : content.files)
+    object["files"][name] = {{"bytes", file.bytes}, {"sha256", file.sha256}};
   for (const auto& [name, actor] : content.actors) {
     json repeated = json::object();
-    for (const auto& each : actor.repeated) repeated[each.name] = {{"file", each.file}, {"name", each.name_in_file}};
-    made["actors"][name] = {{"file", actor.file}, {"repeated", repeated}};
+    for (const auto& entry : actor.repeated)
+      repeated[entry.name] = {{"file", entry.file}, {"name", entry.name_in_file}};
+    object["actors"][name] = {{"file", actor.file}, {"repeated", repeated}};
   }
-  made["topology"] = content.topology;
-  made["fingerprint"] = content.fingerprint;
-  made["digests"] = content.digests;
-  made["outputs"] = json::object();
+  object["topology"] = content.topology;
+  object["fingerprint"] = content.fingerprint;
+  object["digests"] = content.digests;
+  object["outputs"] = json::object();
   for (const auto& [name, file] : content.outputs)
-    made["outputs"][name] =
+    object["outputs"][name] =
         file.sha256.empty() ? json(file.bytes) : json{{"bytes", file.bytes}, {"sha256", file.sha256}};
-  made["options"] = json::object();
+  object["options"] = json::object();
   for (const auto& [name, file] : content.options)
-    made["options"][name] = {{"path", file.path}, {"bytes", file.bytes}, {"sha256", file.sha256}};
-  return made;
+    object["options"][name] = {{"path", file.path}, {"bytes", file.bytes}, {"sha256", file.sha256}};
+  return object;
 }
 
 /// Returns a member of a JSON object.
@@ -49,15 +51,15 @@ const json& at(const json& object, const char* key) {
 }
 
 const json& object_at(const json& object, const char* key) {
-  const auto& found = at(object, key);
-  if (!found.is_object()) refuse_type(key, "an object");
-  return found;
+  const auto& value = at(object, key);
+  if (!value.is_object()) refuse_type(key, "an object");
+  return value;
 }
 
 std::string text_at(const json& object, const char* key) {
-  const auto& found = at(object, key);
-  if (!found.is_string()) refuse_type(key, "a string");
-  return found.get<std::string>();
+  const auto& value = at(object, key);
+  if (!value.is_string()) refuse_type(key, "a string");
+  return value.get<std::string>();
 }
 
 std::uint64_t number(const json& value, const std::string& key) {
@@ -74,7 +76,7 @@ std::map<std::string, std::string> texts_at(const json& object, const char* key)
   return texts;
 }
 
-/// Returns what is known of an output. Earlier versions wrote its size alone.
+/// Returns the recorded size and digest of an output. Earlier versions recorded only the size.
 sealed_file output_of(const json& value, const std::string& name) {
   if (!value.is_object()) return {number(value, name)};
   return {number(at(value, "bytes"), "bytes"), text_at(value, "sha256")};
@@ -96,25 +98,25 @@ saved_actor actor_of(const json& value, const manifest& so_far) {
 }
 
 manifest manifest_of(const json& object) {
-  manifest made;
+  manifest content;
   const auto version = number(at(object, "format"), "format");
   if (version != manifest_version)
     throw damaged("the checkpoint has format " + std::to_string(version) + "; this version of Troupe reads format " +
                   std::to_string(manifest_version));
-  made.step = number(at(object, "step"), "step");
+  content.step = number(at(object, "step"), "step");
   for (const auto& [name, value] : object_at(object, "files").items()) {
     if (!plain_name(name) || name == "manifest.json")
       throw damaged("manifest.json lists the file " + topology::printable(name) + ", which cannot be in a checkpoint");
-    made.files[name] = {number(at(value, "bytes"), "bytes"), text_at(value, "sha256")};
+    content.files[name] = {number(at(value, "bytes"), "bytes"), text_at(value, "sha256")};
   }
-  for (const auto& [name, value] : object_at(object, "actors").items()) made.actors[name] = actor_of(value, made);
-  made.topology = text_at(object, "topology");
-  made.fingerprint = texts_at(object, "fingerprint");
-  made.digests = texts_at(object, "digests");
-  for (const auto& [name, value] : object_at(object, "outputs").items()) made.outputs[name] = output_of(value, name);
+  for (const auto& [name, value] : object_at(object, "actors").items()) content.actors[name] = actor_of(value, content);
+  content.topology = text_at(object, "topology");
+  content.fingerprint = texts_at(object, "fingerprint");
+  content.digests = texts_at(object, "digests");
+  for (const auto& [name, value] : object_at(object, "outputs").items()) content.outputs[name] = output_of(value, name);
   for (const auto& [name, value] : object_at(object, "options").items())
-    made.options[name] = {text_at(value, "path"), number(at(value, "bytes"), "bytes"), text_at(value, "sha256")};
-  return made;
+    content.options[name] = {text_at(value, "path"), number(at(value, "bytes"), "bytes"), text_at(value, "sha256")};
+  return content;
 }
 
 }  // namespace
@@ -136,9 +138,9 @@ std::string text_of(const manifest& content) {
 manifest parse_manifest(const std::string& text) {
   const auto whole = files::parse_json(text);
   if (whole.is_discarded()) throw damaged("manifest.json is not JSON");
-  auto made = manifest_of(at(whole, "manifest"));
-  if (text != text_of(made)) throw damaged("manifest.json does not match its own digest");
-  return made;
+  auto content = manifest_of(at(whole, "manifest"));
+  if (text != text_of(content)) throw damaged("manifest.json does not match its own digest");
+  return content;
 }
 
 }  // namespace troupe::checkpoint

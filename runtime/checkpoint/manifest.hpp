@@ -15,7 +15,7 @@ struct damaged : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What another file or an entry of it must be to be the right one.
+/// Expected size and digest of a file.
 struct sealed_file {
   std::uint64_t bytes{0};
   std::string sha256{};  ///< 64 hexadecimal digits, lower case.
@@ -24,7 +24,7 @@ struct sealed_file {
 
 /// An entry that has the same values as one that precedes it. It is stored only once.
 struct repeated_entry {
-  std::string name;                ///< Of the entry itself.
+  std::string name;                ///< Name of the entry itself.
   std::string file, name_in_file;  ///< Where the values are stored.
   bool operator==(const repeated_entry&) const = default;
 };
@@ -50,9 +50,10 @@ struct manifest {
   std::map<std::string, saved_actor> actors{};  ///< By name of the actor, such as "worker 0".
   std::string topology{};                       ///< Canonical text; see topology::canonical().
   std::map<std::string, std::string> fingerprint{};
-  std::map<std::string, std::string> digests{};  ///< Of inputs that the topology only names, such as the samples.
-  /// Files in the results folder as they were then; they have grown since. Checkpoints of earlier versions have no
-  /// digests of them.
+  /// Digests of inputs that the topology only names, such as the samples.
+  std::map<std::string, std::string> digests{};
+  /// Files in the results folder when the checkpoint was written. The files grow afterwards. Checkpoints of earlier
+  /// versions have no digests of them.
   std::map<std::string, sealed_file> outputs{};
   std::map<std::string, saved_option> options{};  ///< By name of the option, without dashes.
   bool operator==(const manifest&) const = default;
@@ -65,8 +66,8 @@ std::string text_of(const manifest& content);
 /// for a manifest that refers only to files and entries by plain names.
 manifest parse_manifest(const std::string& text);
 
-/// Returns whether a name can be that of a file in a checkpoint: letters, digits, '-', '_' and '.', not at the
-/// beginning, at most 200.
+/// Returns whether a name can be that of a file in a checkpoint: 1 to 200 letters, digits, '-', '_' and '.', where the
+/// first character is not '.'.
 bool plain_name(const std::string& name);
 
 }  // namespace troupe::checkpoint

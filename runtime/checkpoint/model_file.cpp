@@ -31,9 +31,9 @@ std::string some_of(const std::vector<std::string>& items) {
 template <class Item>
 std::vector<Item> list_of(const std::filesystem::path& path, const weights& content, const std::string& key) {
   constexpr bool numbers = std::is_same_v<Item, double>;
-  const auto found = content.metadata.find(key);
-  if (found == content.metadata.end()) return {};
-  const auto list = files::parse_json(found->second);
+  const auto entry = content.metadata.find(key);
+  if (entry == content.metadata.end()) return {};
+  const auto list = files::parse_json(entry->second);
   const auto fits = [](const auto& item) { return numbers ? item.is_number() : item.is_string(); };
   if (!list.is_array() || !std::all_of(list.begin(), list.end(), fits))
     throw input_error(path.string() + ": the metadata entry " + key + " is not a list of " +
@@ -50,14 +50,14 @@ struct differences {
   std::vector<std::string> missing, unexpected, reshaped;
   bool any() const { return !missing.empty() || !unexpected.empty() || !reshaped.empty(); }
   std::string text() const {
-    std::string all;
-    const auto add = [&](const std::string& what, const std::vector<std::string>& items) {
-      if (!items.empty()) all += (all.empty() ? "" : "; ") + what + some_of(items);
+    std::string description;
+    const auto add = [&](const std::string& label, const std::vector<std::string>& items) {
+      if (!items.empty()) description += (description.empty() ? "" : "; ") + label + some_of(items);
     };
     add("missing: ", missing);
     add("unexpected: ", unexpected);
     add("wrong shape: ", reshaped);
-    return all;
+    return description;
   }
 };
 
@@ -69,11 +69,11 @@ void write_model(const std::filesystem::path& path, const model_card& card, cons
   content.tensors = models::unflatten(layout, flat);
   for (const auto& [name, first] : card.tied) {
     const auto named = [&, &first = first](const auto& tensor) { return tensor.first == first; };
-    const auto found = std::find_if(content.tensors.begin(), content.tensors.end(), named);
-    if (found == content.tensors.end())
+    const auto original = std::find_if(content.tensors.begin(), content.tensors.end(), named);
+    if (original == content.tensors.end())
       throw std::runtime_error(path.string() + ": the model has no tensor " + first + " for the additional name " +
                                name);
-    content.tensors.emplace_back(name, at::Tensor{found->second});
+    content.tensors.emplace_back(name, at::Tensor{original->second});
   }
   for (const auto& [name, values] : card.constants) content.tensors.emplace_back(name, values.cpu().contiguous());
   content.metadata = {{"troupe_format", model_file_version},
@@ -90,8 +90,8 @@ void write_model(const std::filesystem::path& path, const model_card& card, cons
 
 model_card card_of(const std::filesystem::path& path, const weights& content) {
   const auto text = [&](const std::string& key) {
-    const auto found = content.metadata.find(key);
-    return found == content.metadata.end() ? std::string() : found->second;
+    const auto entry = content.metadata.find(key);
+    return entry == content.metadata.end() ? std::string() : entry->second;
   };
   const auto version = text("troupe_format");
   if (!version.empty() && version != model_file_version)
@@ -138,24 +138,24 @@ at::Tensor load_into(const std::filesystem::path& path, const weights& content, 
                         ", but it differs in this file; use weights that were saved from " + model);
   }
   auto flat = pool.take_zeros(layout.total);
-  differences found;
+  differences mismatches;
   for (const auto* entries : {&layout.parameters, &layout.buffers})
     for (const auto& entry : *entries) {
       const auto node = given.extract(entry.name);
       if (node.empty()) {
-        found.missing.push_back(entry.name);
+        mismatches.missing.push_back(entry.name);
       } else if (const auto& values = node.mapped(); values.sizes() != at::IntArrayRef(entry.shape)) {
-        found.reshaped.push_back(entry.name + " " + shape_text(values.sizes()) + " instead of " +
-                                 shape_text(entry.shape));
+        mismatches.reshaped.push_back(entry.name + " " + shape_text(values.sizes()) + " instead of " +
+                                      shape_text(entry.shape));
       } else {
         flat.narrow(0, entry.first, entry.count).copy_(values.reshape({-1}));
       }
     }
-  for (const auto& [name, values] : given) found.unexpected.push_back(name);
-  if (!found.any()) return flat;
+  for (const auto& [name, values] : given) mismatches.unexpected.push_back(name);
+  if (!mismatches.any()) return flat;
   const auto maker = content.metadata.find("model");
   const bool foreign = maker != content.metadata.end() && maker->second != model;
-  throw input_error(path.string() + ": these are not the weights of " + model + " (" + found.text() + "); " +
+  throw input_error(path.string() + ": these are not the weights of " + model + " (" + mismatches.text() + "); " +
                     (foreign ? "the file was saved from " + maker->second + "; use the model " + maker->second
                              : "use weights that were saved from " + model));
 }

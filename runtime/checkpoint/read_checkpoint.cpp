@@ -71,12 +71,12 @@ class tensor_files {
 state_dict state_of(const saved_actor& actor, tensor_files& files) {
   state_dict state;
   for (const auto& [name, values] : files.of(actor.file)) state.put(name, values);
-  for (const auto& each : actor.repeated) {
-    const auto& stored = files.of(each.file);
-    const auto found = stored.find(each.name_in_file);
-    if (found == stored.end()) throw damaged(each.file + " has no tensor " + topology::printable(each.name_in_file));
-    if (state.has(each.name)) throw damaged(actor.file + " has two tensors " + topology::printable(each.name));
-    state.put(each.name, found->second);
+  for (const auto& entry : actor.repeated) {
+    const auto& stored = files.of(entry.file);
+    const auto tensor = stored.find(entry.name_in_file);
+    if (tensor == stored.end()) throw damaged(entry.file + " has no tensor " + topology::printable(entry.name_in_file));
+    if (state.has(entry.name)) throw damaged(actor.file + " has two tensors " + topology::printable(entry.name));
+    state.put(entry.name, tensor->second);
   }
   return state;
 }
@@ -101,16 +101,17 @@ loaded_checkpoint read_checkpoint(const fs::path& folder) {
 }
 
 loaded_checkpoint read_newest(const fs::path& out, const std::function<void(const std::string&)>& say) {
-  const auto found = checkpoints_in(out);
-  for (const auto& each : found) {
+  const auto candidates = checkpoints_in(out);
+  for (const auto& candidate : candidates) {
     try {
-      return read_checkpoint(each.path);
+      return read_checkpoint(candidate.path);
     } catch (const std::exception& reason) {
-      say("warning: " + each.path.string() + ": this checkpoint cannot be used: " + reason.what());
+      say("warning: " + candidate.path.string() + ": this checkpoint cannot be used: " + reason.what());
     }
   }
   const auto copies = out / copies_folder;
-  throw input_error(out.string() + (found.empty() ? ": the folder has no checkpoints" : ": no checkpoint is intact") +
+  throw input_error(out.string() +
+                    (candidates.empty() ? ": the folder has no checkpoints" : ": no checkpoint is intact") +
                     (checkpoints_in(copies).empty() ? "; start the run again without --resume"
                                                     : "; continue from the copies with --resume " + copies.string()));
 }

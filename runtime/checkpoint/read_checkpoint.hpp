@@ -11,7 +11,7 @@
 
 namespace troupe::checkpoint {
 
-/// A checkpoint of which every file was verified.
+/// A checkpoint whose files have all been verified.
 struct loaded_checkpoint {
   std::filesystem::path folder;
   manifest about;

@@ -54,8 +54,9 @@ std::string first_bytes(const std::filesystem::path& path) {
 weights of_script(const std::filesystem::path& path) try {
   const auto module = models::load_script(path);
   weights content;
-  for (const auto& each : module.named_parameters()) content.tensors.emplace_back(each.name, each.value.detach());
-  for (const auto& each : module.named_buffers()) content.tensors.emplace_back(each.name, each.value);
+  for (const auto& parameter : module.named_parameters())
+    content.tensors.emplace_back(parameter.name, parameter.value.detach());
+  for (const auto& buffer : module.named_buffers()) content.tensors.emplace_back(buffer.name, buffer.value);
   return content;
 } catch (const models::script_error& reason) {
   throw input_error(reason.what());
@@ -104,17 +105,17 @@ class dict_reader {
     };
     return torch::jit::Unpickler{bytes, nullptr, nullptr, record, at::kCPU}.parse_ivalue();
   } catch (const std::exception&) {
-    // LibTorch's reason is about its own code: it reads tensors, numbers, texts, lists and dicts, and no classes.
+    // LibTorch's message describes its own code. It reads tensors, numbers, texts, lists and dicts, but no classes.
     if (const auto key = key_of_weights(pickle)) refuse_as_checkpoint(*key);
     refuse(path_, "the file contains Python objects, which only Python can read", how_to_save);
   }
 
-  /// Returns the key under which a training program's checkpoint keeps the weights, if the pickle has one that is
-  /// usual.
+  /// Returns the key under which the checkpoint of a training program keeps the weights, if the pickle has one of the
+  /// usual keys.
   static std::optional<std::string> key_of_weights(std::string_view pickle) {
     for (const std::string key :
          {"model_state_dict", "state_dict", "model", "net", "network", "module", "model_state", "weights", "params"}) {
-      // As torch.save() writes a text of this length: BINUNICODE, or SHORT_BINUNICODE in later protocols.
+      // How torch.save() writes a text of this length: BINUNICODE, or SHORT_BINUNICODE in later protocols.
       const std::string length{static_cast<char>(key.size()), '\0', '\0', '\0'};
       if (pickle.find("X" + length + key) != std::string_view::npos ||
           pickle.find("\x8c" + length.substr(0, 1) + key) != std::string_view::npos)

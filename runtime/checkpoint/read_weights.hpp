@@ -9,7 +9,7 @@
 
 namespace troupe::checkpoint {
 
-/// Reads such a file. Throws input_error, naming the path, the reason and the fix. For a state_dict, the fix is a
+/// Reads a file of weights. Throws input_error, naming the path, the reason and the fix. For a state_dict, the fix is a
 /// command that converts it to a plain dict.
 weights read_weights(const std::filesystem::path& path);
 

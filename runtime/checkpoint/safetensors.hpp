@@ -13,7 +13,7 @@ using weights = data::tensor_file;
 /// naming the path.
 void write_safetensors(const std::filesystem::path& path, const weights& content);
 
-/// Reads such a file. Throws input_error, naming the path, the reason and the fix; see data::read_safetensors().
+/// Reads a safetensors file. Throws input_error, naming the path, the reason and the fix; see data::read_safetensors().
 weights read_safetensors(const std::filesystem::path& path, const std::string& alternatives = {});
 
 }  // namespace troupe::checkpoint

@@ -112,8 +112,8 @@ void write_into(const fs::path& folder, const fs::path& out, const run_state& st
 
 void remove_old(const fs::path& out, std::uint64_t newest, std::size_t keep, durable_files& files) {
   std::size_t kept = 0;
-  for (const auto& each : checkpoints_in(out))
-    if (each.step > newest || ++kept > keep) files.remove(each.path);
+  for (const auto& candidate : checkpoints_in(out))
+    if (candidate.step > newest || ++kept > keep) files.remove(candidate.path);
 }
 
 }  // namespace

@@ -16,9 +16,9 @@ namespace troupe::checkpoint {
 constexpr auto* best_weights = "model_best.safetensors";
 
 /// Writes a checkpoint to the results folder `out`, including the best weights that are there, and then removes all but
-/// the newest `keep` ones. Checkpoints of later steps are removed as well: the run went on from an earlier one. `about`
-/// describes the run; its step, files and actors are filled in. Throws std::runtime_error with the path and the reason;
-/// the previous checkpoints are then intact.
+/// the newest `keep` ones. Checkpoints of later steps are removed as well: the run was continued from an earlier one.
+/// `about` describes the run; its step, files and actors are filled in. Throws std::runtime_error with the path and the
+/// reason; the previous checkpoints are then intact.
 void write_checkpoint(const std::filesystem::path& out, const run_state& state, manifest about, std::size_t keep,
                       durable_files& files);
 

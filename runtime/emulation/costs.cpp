@@ -21,11 +21,11 @@ namespace {
 
 using std::chrono::microseconds;
 
-/// Keeps what is drawn for durations apart from other draws with the same seed.
+/// Separates the draws for durations from other draws with the same seed.
 constexpr std::uint64_t of_durations = 0x636f737473;
 
-/// Limited so that no sum of times overflows, whatever rates and factors the file has, but to more than the hundred
-/// years after which a simulation ends with an error.
+/// Returns a time in whole microseconds. It is limited so that no sum of times overflows, whatever rates and factors
+/// the file has. The limit exceeds the hundred years after which a simulation ends with an error.
 microseconds rounded(double seconds) {
   constexpr double longest = 101 * 365.25 * 24 * 3600;
   return microseconds{std::llround(1e6 * std::min(seconds, longest))};
@@ -35,7 +35,7 @@ microseconds rounded(double seconds) {
 
 std::uint32_t lanes_at_work(const plan& plan) {
   // Workers that share cores slow each other down by displacing each other's data from the caches.
-  if (plan.file.simulate.cores <= 0) return 1;  // no worker shares anything with another one
+  if (plan.file.simulate.cores <= 0) return 1;  // no two workers share cores
   std::uint32_t workers = 1;
   for (const auto& node : plan.nodes) workers = std::max(workers, node.workers);
   return std::min(workers, 4 * std::max(1u, std::thread::hardware_concurrency()));
@@ -44,9 +44,9 @@ std::uint32_t lanes_at_work(const plan& plan) {
 microseconds measure_gradient(const plan& plan, const data::dataset_pair& data, const at::Tensor& initial,
                               models::buffer_pool pool) {
   constexpr std::size_t measured = 10;
-  // Each time is the mean over the gradients of this long, because everything may take longer for a moment.
+  // Each time is the mean over the gradients of this period, because any of them may be slow for a moment.
   constexpr std::chrono::milliseconds at_least{50};
-  // The first gradients are slower: they allocate memory, and the processor has not learnt their branches.
+  // The first gradients are slower: they allocate memory, and the branch predictors are not trained yet.
   constexpr std::size_t first_ones = 3;
   constexpr std::chrono::milliseconds at_first{300};
   struct mark {
@@ -87,17 +87,17 @@ microseconds measure_gradient(const plan& plan, const data::dataset_pair& data, 
         try {
           work(rank);
         } catch (...) {
-          round.arrive_and_drop();  // the others go on without it
+          round.arrive_and_drop();  // the others continue without it
           throw;
         }
       }));
     work(0);
   } catch (...) {
-    // Without us, and without those that could not be started.
+    // The barrier must not wait for this thread, nor for those that could not be started.
     for (auto missing = others.size(); missing < lanes; ++missing) round.arrive_and_drop();
-    throw;  // the destructors of `others` wait for their ends
+    throw;  // the destructors of `others` wait for the threads
   }
-  for (auto& each : others) each.get();
+  for (auto& other : others) other.get();
   std::vector<double> seconds;
   for (std::size_t i = 0; i + 1 < marks.size(); ++i) {
     const auto gradients = static_cast<double>(lanes * (marks[i + 1].rounds - marks[i].rounds));

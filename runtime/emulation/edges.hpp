@@ -1,4 +1,4 @@
-// What one worker or server has sent to another one, counted where it leaves.
+// Counts of what one worker or server has sent to another, taken at the sender.
 #pragma once
 
 #include <atomic>
@@ -8,18 +8,18 @@
 
 namespace troupe::emulation {
 
-/// Counts what leaves for one peer. The port that sends calls add(), the port that answers calls answer(), and any
+/// Counts what is sent to one peer. The port that sends calls add(), the port that answers calls answer(), and any
 /// thread may read.
 class edge_meter {
  public:
-  /// Counts a part that was computed from, or has, this version of the parameters.
+  /// Counts a part that was computed from this version of the parameters, or that contains it.
   void add(std::int64_t bytes, std::uint64_t version) {
     messages_.fetch_add(1, std::memory_order_relaxed);
     bytes_.fetch_add(static_cast<std::uint64_t>(bytes), std::memory_order_relaxed);
     version_.store(version, std::memory_order_relaxed);
   }
 
-  /// Notes that the last part that was sent is answered with parameters of this version.
+  /// Notes that the last part sent was answered with parameters of this version.
   void answer(std::uint64_t version) {
     const auto sent = version_.load(std::memory_order_relaxed);
     if (messages() > 0) staleness_.store(version > sent ? version - sent - 1 : 0, std::memory_order_relaxed);
@@ -37,12 +37,12 @@ class edge_meter {
   std::atomic<std::uint64_t> messages_{0}, bytes_{0}, version_{0}, staleness_{unknown};
 };
 
-/// What has been sent from one worker or server to another one.
+/// What one worker or server has sent to another.
 struct edge_usage {
-  std::uint32_t from{0}, to{0};  ///< Ids.
+  std::uint32_t from{0}, to{0};  ///< Ids of the sender and the receiver.
   std::uint64_t messages{0}, bytes{0};
-  /// To a server: number of updates that others made between the parameters that the last gradient was computed from
-  /// and those that answered it.
+  /// Only on edges to a server: number of updates that others made between the parameters from which the last gradient
+  /// was computed and those that answered it.
   std::optional<std::uint64_t> staleness{};
   std::string wire{};  ///< wire_usage::name of the emulated sending direction; empty if the bandwidth is not limited.
 };

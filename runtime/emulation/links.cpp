@@ -49,9 +49,9 @@ peer_port::behavior_type receiving_half(peer_port::stateful_pointer<receiving_st
 decltype(port_options::departure) departures_over(senders links) {
   if (links.empty()) return {};
   return [over = std::make_shared<senders>(std::move(links))](rank_id to, const part& piece, time now) {
-    const auto found = over->find(to);
-    if (found == over->end()) return time{0};
-    auto& [by, meter, answered] = found->second;
+    const auto peer = over->find(to);
+    if (peer == over->end()) return time{0};
+    auto& [by, meter, answered] = peer->second;
     if (meter) meter->add(bytes_of(piece), piece.origin.version);
     if (answered) answered->answer(piece.origin.version);
     return by.send(bytes_of(piece), now) - now;

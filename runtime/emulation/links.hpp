@@ -1,6 +1,6 @@
-// Emulated links as actors between ports: each part is held back until it would have arrived over the network that the
-// topology file describes. They use the clock of the actor system, so that the same actors run in real and in virtual
-// time.
+// Emulated links as actors between ports: each part is delayed until it would have arrived over the network that the
+// topology file describes. The links use the clock of the actor system, so that the same actors run in real and in
+// virtual time.
 #pragma once
 
 #include "troupe/actors/port/port.hpp"
@@ -14,11 +14,11 @@
 
 namespace troupe::emulation {
 
-/// How parts leave for a peer, and what counts them.
+/// How parts are sent to a peer, and what counts them.
 struct departure {
   sender by;
-  std::shared_ptr<edge_meter> meter{};     ///< Null if they are not counted.
-  std::shared_ptr<edge_meter> answered{};  ///< Of a server: of the parts that these answer; or null.
+  std::shared_ptr<edge_meter> meter{};     ///< Null if the parts are not counted.
+  std::shared_ptr<edge_meter> answered{};  ///< Servers only: meter of the parts that these answer; or null.
 };
 
 /// The links on which a port sends, by the index of the peer in the exchange.

@@ -13,11 +13,11 @@ using namespace std::chrono_literals;
 
 constexpr std::int64_t packet_bytes = 1500;
 
-/// Keeps what is drawn for links apart from other draws with the same seed.
+/// Separates the draws for links from other draws with the same seed.
 constexpr std::uint64_t of_links = 0x6c696e6b73;
 
-/// No message takes longer on any part of its way, so that no time overflows, whatever rates and delays the file has.
-/// A simulation in which a message takes that long, more than a hundred years, ends with an error.
+/// Limit on the time that a message takes on any part of its way, so that no time overflows, whatever rates and delays
+/// the file has. A simulation in which a message takes this long, more than a hundred years, ends with an error.
 constexpr time longest = 24h * 36'890;
 
 time limited(double nanoseconds) {
@@ -65,7 +65,7 @@ wire_usage wire::usage() const {
   return usage_;
 }
 
-/// Returns the latency of the message with this number, with its jitter and its losses.
+/// Returns the latency of the message with this number, including its jitter and its losses.
 time sender::delay_of(std::int64_t bytes, std::uint64_t number) const {
   const auto link = std::uint64_t{over_.from} << 32 | over_.to;
   data::random_stream random{data::keyed(seed_ ^ of_links, data::purpose::exchange, link, number)};
@@ -98,22 +98,22 @@ network::network(const plan& plan, std::uint64_t seed, std::shared_ptr<trace_sin
 }
 
 std::shared_ptr<wire> network::wire_of(const wire_id& id) {
-  auto& found = wire_by_id_[id];
-  if (found) return found;
-  found = std::make_shared<wire>(links_.name_of(id), id.sends, sink_);
+  auto& cached = wire_by_id_[id];
+  if (cached) return cached;
+  cached = std::make_shared<wire>(links_.name_of(id), id.sends, sink_);
   const std::lock_guard lock{mutex_};
-  wires_.push_back(found);
-  return found;
+  wires_.push_back(cached);
+  return cached;
 }
 
 std::shared_ptr<edge_meter> network::meter_of(std::uint32_t from, std::uint32_t to,
                                               const std::shared_ptr<wire>& sending) {
   if (!counts_) return nullptr;
   const std::lock_guard lock{mutex_};
-  auto& found = edges_[{from, to}];
-  if (!found.meter) found.meter = std::make_shared<edge_meter>();
-  if (sending) found.wire = sending->usage().name;
-  return found.meter;
+  auto& edge = edges_[{from, to}];
+  if (!edge.meter) edge.meter = std::make_shared<edge_meter>();
+  if (sending) edge.wire = sending->usage().name;
+  return edge.meter;
 }
 
 traffic network::counted() const {
@@ -135,30 +135,30 @@ traffic network::counted() const {
 std::vector<wire_usage> network::usage() const {
   const std::lock_guard lock{mutex_};
   std::vector<wire_usage> all;
-  for (const auto& each : wires_)
-    if (auto used = each->usage(); used.messages > 0) all.push_back(std::move(used));
+  for (const auto& direction : wires_)
+    if (auto used = direction->usage(); used.messages > 0) all.push_back(std::move(used));
   return all;
 }
 
 route network::between(std::uint32_t from, std::uint32_t to) {
   const auto path = links_.between(from, to);
-  route made{.from = from, .to = to, .send_rate = path.send_rate, .receive_rate = path.receive_rate};
-  if (path.sending) made.sending = wire_of(*path.sending);
-  if (path.receiving) made.receiving = wire_of(*path.receiving);
-  made.latency = path.latency.value_or(std::chrono::microseconds{0});
-  made.jitter = path.jitter.value_or(std::chrono::microseconds{0});
-  made.loss = path.loss.value_or(0);
-  if (made.jitter.count() == 0 && made.loss == 0) return made;
+  route result{.from = from, .to = to, .send_rate = path.send_rate, .receive_rate = path.receive_rate};
+  if (path.sending) result.sending = wire_of(*path.sending);
+  if (path.receiving) result.receiving = wire_of(*path.receiving);
+  result.latency = path.latency.value_or(std::chrono::microseconds{0});
+  result.jitter = path.jitter.value_or(std::chrono::microseconds{0});
+  result.loss = path.loss.value_or(0);
+  if (result.jitter.count() == 0 && result.loss == 0) return result;
   auto& order = orders_[{from, to}];
   if (!order) order = std::make_shared<message_order>();
-  made.order = order;
-  return made;
+  result.order = order;
+  return result;
 }
 
 std::shared_ptr<network> make_network(const plan& plan, std::uint64_t seed, realm where,
                                       std::shared_ptr<trace_sink> sink) {
-  auto made = std::make_shared<network>(plan, seed, std::move(sink), where);
-  return made->is_emulated() || made->counts() ? made : nullptr;
+  auto result = std::make_shared<network>(plan, seed, std::move(sink), where);
+  return result->is_emulated() || result->counts() ? result : nullptr;
 }
 
 }  // namespace troupe::emulation

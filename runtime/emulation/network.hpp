@@ -3,7 +3,7 @@
 //
 // The network interfaces of both ends are full duplex and FIFO. A message leaves at
 //   e = max(now, free) + bytes / bandwidth,
-// where `free` is when the sender's interface has sent what came before. Its first byte arrives at
+// where `free` is the time at which the sender's interface has sent all earlier messages. Its first byte arrives at
 //   e - bytes / bandwidth + latency,
 // and receiving it ends at
 //   max(that, free) + bytes / bandwidth, but not before e + latency (cut-through),
@@ -37,17 +37,17 @@ using time = std::chrono::nanoseconds;
 /// No message leaves or arrives later than this, 146 years. Two such times can be added.
 inline constexpr time latest{(std::int64_t{1} << 62) - 1};
 
-/// One direction of a network interface, or of a link of its own. It may be used by several threads.
+/// One direction of a network interface, or of a link of its own. Several threads may use it.
 class wire {
  public:
   /// `sends`: whether it is the sending direction of `name`; see wire_usage.
   wire(std::string name, bool sends, std::shared_ptr<trace_sink> sink = nullptr);
 
-  /// Occupies the wire with a message for `length`, from `earliest` on or as soon as it is free. Returns when this
-  /// begins.
+  /// Occupies the wire with a message for `length`, starting at `earliest` or as soon afterwards as it is free. Returns
+  /// the start.
   time occupy(time earliest, time length, std::int64_t bytes);
 
-  /// Returns what it has carried so far.
+  /// Returns what the wire has carried so far.
   wire_usage usage() const;
 
  private:
@@ -55,16 +55,16 @@ class wire {
   time free_{0};
   wire_usage usage_;
   std::shared_ptr<trace_sink> sink_;
-  trace_track track_;  ///< Made when it is first used.
+  trace_track track_;  ///< Created when it is first used.
 };
 
-/// The messages from one worker or server to another one, in the order in which they leave. The ports of several
-/// exchanges share it, on several threads.
+/// The messages from one worker or server to another, in the order in which they leave. The ports of several exchanges
+/// share it on several threads.
 class message_order {
  public:
-  /// Numbers the next message, lets it leave by calling `arrival` with its number, and returns when its first byte
-  /// arrives: at the time that `arrival` returns, but late enough that the last one, `length` later, does not arrive
-  /// before that of the message before it.
+  /// Numbers the next message, sends it by calling `arrival` with its number, and returns when its first byte arrives:
+  /// at the time that `arrival` returns, or later if its last byte, `length` later, would otherwise arrive before the
+  /// last byte of the previous message.
   template <class Arrival>
   time next(time length, Arrival arrival) {
     const std::lock_guard lock{mutex_};
@@ -79,7 +79,7 @@ class message_order {
   time last_end_{0};
 };
 
-/// How messages travel from one worker or server to another one.
+/// How messages travel from one worker or server to another.
 struct route {
   std::uint32_t from{0}, to{0};
   std::shared_ptr<wire> sending{}, receiving{};  ///< Null where the bandwidth is not limited.
@@ -92,7 +92,7 @@ struct route {
   bool is_emulated() const { return sending || receiving || latency.count() > 0 || jitter.count() > 0; }
 };
 
-/// The end of a route at which a port sends. It is used by one thread at a time.
+/// The end of a route at which a port sends. One thread uses it at a time.
 class sender {
  public:
   sender(route over, std::uint64_t seed) : over_(std::move(over)), seed_(seed) {}
@@ -116,20 +116,21 @@ struct traffic {
   std::vector<wire_usage> wires{};
 };
 
-/// Where messages are delayed: a run is not slowed by links that are real, but a simulation is.
+/// Selects the links that delay messages: in a run, only those that are emulated; in a simulation, real links too.
 enum class realm : std::uint8_t { run, simulation };
 
-/// All emulated links of a plan. It also counts what travels along each edge, unless the plan has many.
+/// All emulated links of a plan. It also counts what travels along each edge, unless the plan has more than
+/// counted_max.
 class network {
  public:
   /// Number of edges up to which the traffic of each is counted.
   static constexpr std::size_t counted_max = 256;
 
-  /// Jitter and losses are drawn from `seed`. Each wire has a track of `sink`, unless that is null.
+  /// Jitter and losses are drawn from `seed`. Each wire has a track of `sink`, unless `sink` is null.
   network(const plan& plan, std::uint64_t seed, std::shared_ptr<trace_sink> sink = nullptr,
           realm where = realm::simulation);
 
-  /// Returns whether there is any link.
+  /// Returns whether there are links to emulate.
   bool is_emulated() const { return !links_.empty(); }
 
   /// Returns whether the traffic of each edge is counted.
@@ -138,11 +139,11 @@ class network {
   /// Returns the route between two workers or servers, by id.
   route between(std::uint32_t from, std::uint32_t to);
 
-  /// Returns what counts the parts that leave for `to`, or null if they are not counted. `sending`: see route.
+  /// Returns the meter of the parts that `from` sends to `to`, or null if they are not counted. `sending`: see route.
   std::shared_ptr<edge_meter> meter_of(std::uint32_t from, std::uint32_t to,
                                        const std::shared_ptr<wire>& sending = nullptr);
 
-  /// Returns whether this is a server.
+  /// Returns whether this is the id of a server.
   bool is_server(std::uint32_t id) const { return id >= workers_; }
 
   /// Returns what has travelled so far, or nothing if it is not counted. May be called on any thread.
@@ -150,8 +151,8 @@ class network {
 
   std::uint64_t seed() const { return seed_; }
 
-  /// Returns what each wire has carried so far, without those that have carried nothing, in order of their first
-  /// routes.
+  /// Returns what each wire has carried so far, in order of their first routes. Wires that have carried nothing are
+  /// left out.
   std::vector<wire_usage> usage() const;
 
  private:
@@ -167,9 +168,9 @@ class network {
   std::uint64_t seed_{0};
   bool counts_{false};  ///< Whether the traffic of each edge is counted.
   std::shared_ptr<trace_sink> sink_;
-  mutable std::mutex mutex_;  ///< Guards `wires_` and `edges_`, which are made while another thread may read them.
+  mutable std::mutex mutex_;  ///< Guards `wires_` and `edges_`, which grow while another thread may read them.
   std::map<std::pair<std::uint32_t, std::uint32_t>, counted_edge> edges_;  ///< By the ids of both ends.
-  std::vector<std::shared_ptr<wire>> wires_;                               ///< All of them.
+  std::vector<std::shared_ptr<wire>> wires_;                               ///< In order of their first routes.
   std::map<wire_id, std::shared_ptr<wire>> wire_by_id_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::shared_ptr<message_order>> orders_;  ///< By ids of both ends.
 };

@@ -48,9 +48,9 @@ slowed_lanes::slowed_lanes(lane_factory& inner, const plan& plan) : inner_(inner
 }
 
 std::unique_ptr<lane> slowed_lanes::make(const actor_label& owner) {
-  auto made = inner_.make(owner);
-  if (owner.id.what != role::compute || factors_.at(owner.id.rank) == 1) return made;
-  return std::make_unique<slowed_lane>(std::move(made), factors_.at(owner.id.rank));
+  auto plain = inner_.make(owner);
+  if (owner.id.what != role::compute || factors_.at(owner.id.rank) == 1) return plain;
+  return std::make_unique<slowed_lane>(std::move(plain), factors_.at(owner.id.rank));
 }
 
 }  // namespace troupe::emulation

@@ -11,11 +11,11 @@
 
 namespace troupe::emulation {
 
-/// Returns the factor on the time that a worker computes.
+/// Returns the factor by which the computing time of a worker is multiplied.
 double slowdown_of(const plan& plan, std::uint32_t rank);
 
-/// Makes the lanes of another factory, which must outlive it. On the lanes of slow workers, each job of computing is
-/// followed by a pause, which is as long as its CPU time times the factor minus one.
+/// Makes lanes with another factory, which must outlive this one. On the lanes of slow workers, each computing job is
+/// followed by a pause of its CPU time times the factor minus one.
 class slowed_lanes final : public lane_factory {
  public:
   slowed_lanes(lane_factory& inner, const plan& plan);

@@ -9,11 +9,11 @@ namespace troupe::emulation {
 
 /// One direction of a network interface, or of a link of its own.
 struct wire_usage {
-  std::string name{};  ///< Of the worker, server or node whose interface it is; "w0 to w1" for a link of its own.
+  std::string name{};  ///< Name of the worker, server or node with the interface; "w0 to w1" for a link of its own.
   bool sends{true};    ///< Whether it is the sending direction.
   std::uint64_t messages{0};
   std::int64_t bytes{0};
-  std::chrono::nanoseconds busy{0};          ///< For so long it was occupied.
+  std::chrono::nanoseconds busy{0};          ///< How long it was occupied, in total.
   std::chrono::nanoseconds waited{0};        ///< How long messages waited for it to be free, in total.
   std::chrono::nanoseconds longest_wait{0};  ///< How long one message waited at most.
 };

@@ -26,7 +26,7 @@ namespace troupe {
 
 namespace {
 
-/// Sets one intra-op thread for the calling thread, and the previous number at the end.
+/// Sets one intra-op thread for the calling thread. The destructor restores the previous number.
 class one_thread {
  public:
   one_thread() : before_(at::get_num_threads()) { use_intra_op_threads(1); }
@@ -40,17 +40,17 @@ class one_thread {
 
 /// Returns float32 numbers from -0.5 to 0.5 without a pattern. They are exact, so they are the same on every machine.
 at::Tensor numbers(at::IntArrayRef shape, std::int64_t seed) {
-  auto made = at::empty(shape, at::kFloat);
-  auto* to = made.mutable_data_ptr<float>();
-  for (std::int64_t i = 0; i < made.numel(); ++i)
+  auto values = at::empty(shape, at::kFloat);
+  auto* to = values.mutable_data_ptr<float>();
+  for (std::int64_t i = 0; i < values.numel(); ++i)
     to[i] = static_cast<float>((i * 7919 + seed * 104729) % 65536) / 65536 - 0.5F;
-  return made;
+  return values;
 }
 
 std::string digest_of_results(const std::vector<at::Tensor>& results) {
   std::uint32_t crc = 0;
-  for (const auto& each : results) {
-    const auto dense = each.contiguous();
+  for (const auto& result : results) {
+    const auto dense = result.contiguous();
     crc = crc32c({static_cast<const std::byte*>(dense.const_data_ptr()), dense.nbytes()}, crc);
   }
   std::array<char, 9> digits{};
@@ -82,8 +82,8 @@ arithmetic compute_arithmetic() {
 }
 
 const arithmetic& arithmetic_here() {
-  static const auto found = compute_arithmetic();
-  return found;
+  static const auto result = compute_arithmetic();
+  return result;
 }
 
 std::string kernel_settings() {

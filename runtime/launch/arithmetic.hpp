@@ -1,5 +1,5 @@
-// The bits that this process computes from fixed numbers: LibTorch, oneDNN and MKL choose their kernels at run time, by
-// the processor and by environment variables, and each kernel adds in an order of its own.
+// Digests of what this process computes from fixed numbers. LibTorch, oneDNN and MKL choose their kernels at run time,
+// depending on the processor and on environment variables, and each kernel sums in its own order.
 #pragma once
 
 #include <string>
@@ -13,13 +13,13 @@ struct arithmetic {
   std::string bfloat16;  ///< Products and convolutions in bfloat16.
 };
 
-/// Computes them with one intra-op thread, in about 10 ms.
+/// Computes the digests with one intra-op thread, in about 10 ms.
 arithmetic compute_arithmetic();
 
-/// Returns what the first call computed.
+/// Returns the digests of this process, computed by the first call.
 const arithmetic& arithmetic_here();
 
-/// Returns the variables of the environment that select kernels, as "NAME=value NAME=value", or "default".
+/// Returns the environment variables that select kernels, as "NAME=value NAME=value", or "default".
 std::string kernel_settings();
 
 }  // namespace troupe

@@ -15,15 +15,15 @@ namespace troupe {
 /// security.insecure are given.
 void check_security(const plan& plan);
 
-/// Returns the file with the secret of nodes that are started by hand, beside the topology file.
+/// Returns the path of the secret of nodes that are started by hand. The file is next to the topology file.
 std::filesystem::path secret_file_of(const plan& plan);
 
 /// Returns whether the nodes of the plan identify themselves with a secret.
 bool uses_secret(const plan& plan);
 
 /// Returns the channels of a node: with certificates if any are given, with a secret if all nodes are on one host, and
-/// otherwise without any protection. The secret is that in the environment (security::secret_variable), or else in
-/// secret_file_of(). Throws input_error if the certificates or the secret cannot be used.
+/// otherwise without any protection. The secret is read from the environment (security::secret_variable) or, if that is
+/// not set, from secret_file_of(). Throws input_error if the certificates or the secret cannot be used.
 std::shared_ptr<const transport::channel_factory> channels_of(const plan& plan, std::uint32_t node);
 
 }  // namespace troupe

@@ -56,7 +56,7 @@ class thread_rendezvous final : public rendezvous {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::size_t resumes_{0};  ///< For which no wait() has returned yet.
+  std::size_t resumes_{0};  ///< Calls of resume() for which no wait() has returned yet.
   bool closed_{false};
   bool waits_{false};
 };
@@ -96,9 +96,9 @@ struct queue {
     }
   }
 
-  /// Returns whether the running job writes files.
+  /// Closes the queue and drops the jobs that have not begun. Returns whether the running job writes files.
   bool close() {
-    std::deque<queued_job> forgotten;  // destroyed outside the lock: it may hold our own owner
+    std::deque<queued_job> forgotten;  // destroyed outside the lock: a job may hold the owner of this queue
     bool was_writing = false;
     {
       const std::lock_guard lock{mutex};
@@ -135,7 +135,7 @@ class thread_lane final : public lane {
 struct lane_thread {
   std::string name;
   std::shared_ptr<queue> work;
-  std::uint64_t seen{0};  ///< The job that was running at the last look; see look_at_jobs().
+  std::uint64_t seen{0};  ///< Value of queue::begun at the last look; see look_at_jobs().
   int looks{0};
   std::future<void> ended;
   std::thread thread;
@@ -143,31 +143,31 @@ struct lane_thread {
 
 }  // namespace
 
-/// How often jobs are looked at within the time that is long for one. Time is counted in looks, so that a process which
-/// was stopped meanwhile has missed one only.
+/// Number of looks at a job within its time limit. Time is counted in looks, so that a process that was suspended
+/// misses at most one of them.
 constexpr int looks_per_limit = 4;
 
 struct thread_lanes::crew {
-  std::mutex mutex;  ///< Ports make their lanes in their own threads.
+  std::mutex mutex;  ///< Guards `threads`: ports make their lanes in their own threads.
   std::vector<lane_thread> threads;
 
   std::condition_variable looking;
-  bool looks{true};  ///< Whether anyone looks for long jobs.
+  bool looks{true};  ///< Set to false to end look_at_jobs().
   std::thread looker;
 
   void look_at_jobs(std::chrono::milliseconds limit, const std::function<void(const std::string&)>& report) {
     std::unique_lock lock{mutex};
     while (!looking.wait_for(lock, limit / looks_per_limit, [this] { return !looks; })) {
       std::vector<std::string> late;
-      for (auto& each : threads) {
-        const std::lock_guard its{each.work->mutex};
-        const auto same = each.work->at_work && !each.work->closed && each.work->begun == each.seen &&
-                          !each.work->meeting->waits();  // else its own actor has the deadline
-        each.looks = same ? each.looks + 1 : 0;
-        each.seen = each.work->begun;
-        if (each.looks == looks_per_limit) late.push_back(each.name);
+      for (auto& entry : threads) {
+        const std::lock_guard its{entry.work->mutex};
+        const auto same = entry.work->at_work && !entry.work->closed && entry.work->begun == entry.seen &&
+                          !entry.work->meeting->waits();  // else its actor has the deadline
+        entry.looks = same ? entry.looks + 1 : 0;
+        entry.seen = entry.work->begun;
+        if (entry.looks == looks_per_limit) late.push_back(entry.name);
       }
-      lock.unlock();  // a report may block, if nobody reads it
+      lock.unlock();  // a report may block if nothing reads it
       for (const auto& name : late)
         report(name + " has not returned from its operation for " + std::to_string(limit.count()) +
                " ms (run.timeout)");
@@ -189,8 +189,8 @@ thread_lanes::thread_lanes() : crew_(std::make_unique<crew>()) {}
 
 thread_lanes::~thread_lanes() {
   crew_->stop_looking();
-  for (auto& each : crew_->threads) each.work->close();
-  for (auto& each : crew_->threads) each.thread.join();
+  for (auto& entry : crew_->threads) entry.work->close();
+  for (auto& entry : crew_->threads) entry.thread.join();
 }
 
 std::vector<std::string> thread_lanes::close(std::chrono::milliseconds computing, std::chrono::milliseconds writing) {
@@ -198,15 +198,15 @@ std::vector<std::string> thread_lanes::close(std::chrono::milliseconds computing
   const auto begin = std::chrono::steady_clock::now();
   std::vector<std::string> stuck;
   std::vector<std::chrono::milliseconds> limits;
-  for (auto& each : crew_->threads) limits.push_back(each.work->close() ? writing : computing);
+  for (auto& entry : crew_->threads) limits.push_back(entry.work->close() ? writing : computing);
   auto limit = limits.begin();
-  for (auto& each : std::exchange(crew_->threads, {})) {
-    if (each.ended.wait_until(begin + *limit++) == std::future_status::ready) {
-      each.thread.join();
+  for (auto& entry : std::exchange(crew_->threads, {})) {
+    if (entry.ended.wait_until(begin + *limit++) == std::future_status::ready) {
+      entry.thread.join();
       continue;
     }
-    each.thread.detach();
-    stuck.push_back(each.name);
+    entry.thread.detach();
+    stuck.push_back(entry.name);
   }
   return stuck;
 }
@@ -224,7 +224,7 @@ std::unique_ptr<lane> thread_lanes::make(const actor_label& owner) {
   auto ended = ending.get_future();
   std::thread thread{[work, ending = std::move(ending), name = owner.name.substr(0, 15)]() mutable {
     pthread_setname_np(pthread_self(), name.c_str());
-    use_intra_op_threads(1);  // of this lane; who computes more than sums and steps says otherwise there
+    use_intra_op_threads(1);  // a default: replicas and the evaluator set their own number
     work->run();
     ending.set_value_at_thread_exit();
   }};

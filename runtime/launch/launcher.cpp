@@ -27,7 +27,7 @@ struct rank_range {
   std::uint32_t first{0}, end{0};
 };
 
-/// Ends what was spawned, unless all of it was.
+/// Terminates the actors spawned so far, unless the launch is complete.
 struct half_launched {
   crew all;
   bool complete{false};
@@ -53,7 +53,7 @@ at::Tensor initial_weights(const plan& plan, models::buffer_pool& pool) {
 
 namespace {
 
-/// The servers whose parameters are the run's result.
+/// Returns the servers whose parameters are the result of the run.
 std::vector<holder_actor> holders_of(const plan& plan, const crew& so_far) {
   std::vector<holder_actor> holders;
   for (const auto* store : plan.stores()) {
@@ -63,7 +63,7 @@ std::vector<holder_actor> holders_of(const plan& plan, const crew& so_far) {
   return holders;
 }
 
-/// All servers, under their names in a checkpoint.
+/// Returns all servers with their names in a checkpoint.
 std::vector<named_server> servers_of(const plan& plan, const crew& so_far) {
   std::vector<named_server> servers;
   for (const auto& exchange : plan.exchanges)
@@ -73,7 +73,7 @@ std::vector<named_server> servers_of(const plan& plan, const crew& so_far) {
   return servers;
 }
 
-/// How much each of several memories counts in the result: as much as it has workers.
+/// Returns the weight of each shared memory in the result: its number of workers.
 std::vector<std::int64_t> weights_of_holders(const plan& plan) {
   std::vector<std::int64_t> weights;
   for (const auto* store : plan.stores())
@@ -86,15 +86,15 @@ delivery_order order_of(const launch_options& options, std::uint32_t actor) {
 }
 
 worker_options options_of_launched(const plan& plan, std::uint32_t rank, const launch_options& options) {
-  auto made = options_of_worker(plan, rank, options.initial);
-  if (options.deliveries.gate_of) made.gate = options.deliveries.gate_of(rank);
+  auto result = options_of_worker(plan, rank, options.initial);
+  if (options.deliveries.gate_of) result.gate = options.deliveries.gate_of(rank);
   if (const auto& note = options.on_step)
-    made.on_step = [note, rank](std::uint64_t completed) { note(rank, completed); };
-  if (options.trace) made.track = {options.trace, label_of_worker(rank).name};
-  return made;
+    result.on_step = [note, rank](std::uint64_t completed) { note(rank, completed); };
+  if (options.trace) result.track = {options.trace, label_of_worker(rank).name};
+  return result;
 }
 
-/// What only the first node has.
+/// Spawns the actors that only the first node has: recorder, evaluator and coordinator.
 void spawn_direction(caf::actor_system& system, const plan& plan, const data::dataset_pair& data, lane_factory& lanes,
                      const launch_options& options, crew& into) {
   const auto& file = plan.file;
@@ -152,7 +152,7 @@ norm_exchange norms_of(const plan& plan) {
           .passes = passes_of(plan)};
 }
 
-/// None for the CPU, unless a test brings its own.
+/// Returns the device of a worker; null for the CPU unless a test supplies its own.
 std::shared_ptr<device::accelerator> device_of(const plan& plan, std::uint32_t rank, const launch_options& options) {
   const auto where = plan.devices.empty() ? c10::Device{c10::kCPU} : plan.devices.at(rank);
   if (options.open_device) return options.open_device(rank, where);
@@ -162,21 +162,21 @@ std::shared_ptr<device::accelerator> device_of(const plan& plan, std::uint32_t r
 compute_actor spawn_compute_of(caf::actor_system& system, const plan& plan, const data::dataset_pair& data,
                                std::uint32_t rank, lane_factory& lanes, const launch_options& options, crew& into) {
   const auto label = label_of_compute(rank);
-  auto made = replica_options_of(plan, data, rank, options.pool);
-  made.norms = norms_of(plan);
-  made.accelerator = device_of(plan, rank, options);
+  auto compute_options = replica_options_of(plan, data, rank, options.pool);
+  compute_options.norms = norms_of(plan);
+  compute_options.accelerator = device_of(plan, rank, options);
   if (const auto* memory = plan.memory_of(rank)) {
-    made.memory = into.memories[memory->place];
-    made.memory_order = into.lock_orders[memory->place];
-    made.cores = memory->cores;
+    compute_options.memory = into.memories[memory->place];
+    compute_options.memory_order = into.lock_orders[memory->place];
+    compute_options.cores = memory->cores;
   }
-  if (!made.accelerator) made.engines = options.engines;
-  made.loading = options.loading;
-  if (options.trace && options.loading) made.track = {options.trace, label.name};
-  made.computes = options.computes;
-  const auto port = plan.norms() ? into.ports[made.norms.place].at(rank) : port_actor{};
-  const auto compute =
-      spawn_compute(system, std::move(made), {.port = port, .timeout = plan.file.run.timeout}, lanes.make(label));
+  if (!compute_options.accelerator) compute_options.engines = options.engines;
+  compute_options.loading = options.loading;
+  if (options.trace && options.loading) compute_options.track = {options.trace, label.name};
+  compute_options.computes = options.computes;
+  const auto port = plan.norms() ? into.ports[compute_options.norms.place].at(rank) : port_actor{};
+  const auto compute = spawn_compute(system, std::move(compute_options),
+                                     {.port = port, .timeout = plan.file.run.timeout}, lanes.make(label));
   into.actors.push_back({label, caf::actor_cast<caf::actor>(compute)});
   return compute;
 }
@@ -217,8 +217,8 @@ crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pai
     auto own = contacts;
     own.compute = spawn_compute_of(system, plan, data, rank, lanes, options, result);
     for (const auto& of_exchange : result.ports) {
-      const auto found = of_exchange.find(rank);
-      own.ports.push_back(found == of_exchange.end() ? port_actor{} : found->second);
+      const auto port = of_exchange.find(rank);
+      own.ports.push_back(port == of_exchange.end() ? port_actor{} : port->second);
     }
     if (!shows_replica(plan, rank)) own.results = snapshot_sink{};
     result.workers.push_back(spawn_worker(system, options_of_launched(plan, rank, options), std::move(own)));

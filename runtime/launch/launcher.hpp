@@ -1,6 +1,6 @@
 // Turns a plan into spawned, connected actors, in an actor system with threads or under the test coordinator. The files
 // that spawn actors decide which of them have lanes: this one, spawn_exchange.cpp for ports, and supervisor_traffic.cpp
-// for copies of checkpoints. What a lane is, a thread or a place in virtual time, depends on the lane_factory alone.
+// for copies of checkpoints. The lane_factory alone decides whether a lane is a thread or a place in virtual time.
 #pragma once
 
 #include "troupe/actors/coordinator/coordinator.hpp"
@@ -50,31 +50,32 @@ struct crew {
   recorder_actor recorder;                                 ///< Only on the first node.
   std::vector<directed_worker> workers;                    ///< In rank order, starting at the node's first rank.
   std::vector<std::map<std::uint32_t, port_actor>> ports;  ///< By exchange, then by id of the worker or server.
-  /// What receives the parts that other nodes send to these ports: the port, or the emulated interface before it.
+  /// Receivers of the parts that other nodes send to these ports: the port, or the emulated interface in front of it.
   std::vector<std::map<std::uint32_t, peer_port>> entrances;
   std::vector<std::shared_ptr<shared_memory>> memories;  ///< By exchange; null for exchanges without shared memory.
-  std::vector<std::shared_ptr<lock_order>> lock_orders;  ///< The same for replays, if the memory is locked.
+  std::vector<std::shared_ptr<lock_order>> lock_orders;  ///< By exchange: order of locking in a replay, or null.
   std::vector<labelled_actor> actors;                    ///< All actors.
 };
 
 /// The actors on other nodes that a node communicates with.
 struct far_actors {
-  milestone_sink coordinator{};  ///< Of the first node; not set on the first node itself, like the next two.
-  progress_sink recorder{};
-  snapshot_sink results{};
-  std::vector<memory_handle> memories{};                 ///< Shared memories of the first node, by exchange.
+  milestone_sink coordinator{};           ///< Coordinator of the first node; not set on the first node itself.
+  progress_sink recorder{};               ///< Recorder of the first node; not set on the first node itself.
+  snapshot_sink results{};                ///< Receiver of results on the first node; not set on the first node itself.
+  std::vector<memory_handle> memories{};  ///< Shared memories of the first node, by exchange.
   std::function<peer_port(std::uint32_t rank)> port_of;  ///< Returns the proxy for the ports of a rank on another node.
   std::function<void(std::uint64_t, const state_dict&)> send_copy{};  ///< See recorder_options::send_copy.
 };
 
-/// How a run is recorded or repeated.
+/// How a run is recorded or replayed.
 struct launch_deliveries {
-  /// Returns where the deliveries of an actor are recorded to, or repeated from: of the coordinator (0) or of a server
-  /// with this id whose result depends on their order. Empty in an ordinary run.
+  /// Returns how the deliveries of an actor are recorded or replayed. `actor` is 0 for the coordinator, or the id of a
+  /// server whose result depends on the order of its deliveries. Empty in an ordinary run.
   std::function<delivery_order(std::uint32_t actor)> order_of{};
-  /// Called for each locked memory, whose server has this id. Returns the order in which its lock is taken in a replay.
+  /// Returns the order in which the lock of a memory is taken in a replay. Called for each locked memory, with the id
+  /// of its server.
   std::function<std::shared_ptr<lock_order>(std::uint32_t id, const std::shared_ptr<shared_memory>&)> lock_order_of{};
-  /// Returns what lets a worker go on in a replay; empty if there is none.
+  /// Returns the gate that decides when a worker continues in a replay; empty in any other run.
   std::function<std::shared_ptr<worker_gate>(std::uint32_t rank)> gate_of{};
 };
 
@@ -90,12 +91,12 @@ struct launch_options {
   std::function<std::shared_ptr<device::accelerator>(std::uint32_t rank, c10::Device)> open_device{};
   bool computes{true};  ///< See replica_options::computes.
   launch_deliveries deliveries{};
-  /// The emulated links, or null. Nodes may share them only in one thread.
+  /// The emulated links, or null. Nodes may share them only if all nodes run in one thread.
   std::shared_ptr<emulation::network> links{};
-  std::shared_ptr<trace_sink> trace{};  ///< Where workers and ports report what they do; null if it is not traced.
-  /// Engines that all replicas share; null if each has its own. Only where one of them runs at a time.
+  std::shared_ptr<trace_sink> trace{};  ///< Receives reports of what workers and ports do; null if not traced.
+  /// Engines that all replicas share; null if each has its own. Requires that only one replica runs at a time.
   std::shared_ptr<engine_pool> engines{};
-  /// Called whenever a worker has completed more steps; in simulations.
+  /// Called whenever a worker has completed more steps. Used in simulations.
   std::function<void(std::uint32_t rank, std::uint64_t completed)> on_step{};
   /// Loader threads of this process; without them, each lane makes its own batches.
   std::shared_ptr<data::loader_threads> loading{};

@@ -1,4 +1,4 @@
-// What the links of a node must know of the plan.
+// Derives from a plan what the links of a node need.
 #pragma once
 
 #include "troupe/runtime/plan/plan.hpp"

@@ -10,23 +10,23 @@ namespace troupe {
 
 namespace {
 
-/// Returns the step stamped on the next contribution to `exchange` of a worker that has completed so many steps.
+/// Returns the step stamped on the next contribution to `exchange` of a worker that has completed `completed` steps.
 std::uint64_t next_of(const planned_exchange& exchange, std::uint64_t completed) {
   return exchange.due.next_due(completed + exchange.due.lead);
 }
 
-/// Returns a copy with other counts in place of some entries.
+/// Returns a copy in which `others` replace the entries of the same names.
 state_dict replaced(const state_dict& from, const std::map<std::string, std::vector<std::uint64_t>>& others) {
-  state_dict made;
+  state_dict copy;
   for (const auto& [name, values] : from.entries())
-    if (const auto found = others.find(name); found != others.end())
-      made.put_counts(name, found->second);
+    if (const auto other = others.find(name); other != others.end())
+      copy.put_counts(name, other->second);
     else
-      made.put(name, values);
-  return made;
+      copy.put(name, values);
+  return copy;
 }
 
-/// Sets the next step of the exchange at its ports, and at its servers.
+/// Sets the next step of the exchange at its ports and servers.
 void set_next(const planned_exchange& exchange, run_state& state) {
   const auto completed = [&](std::uint32_t rank) {
     return state.actors.at(label_of_worker(rank).name).count("completed");
@@ -57,19 +57,19 @@ void set_next(const planned_exchange& exchange, run_state& state) {
 std::shared_ptr<const run_state> with_intervals_of(const plan& plan, std::shared_ptr<const run_state> state,
                                                    const std::vector<topology::changed_setting>& changed) {
   const auto has_changed = [&](const planned_exchange& exchange) {
-    return std::any_of(changed.begin(), changed.end(), [&](const auto& one) {
-      return one.key == "exchange.every" || one.key == "exchange." + exchange.name + ".every";
+    return std::any_of(changed.begin(), changed.end(), [&](const auto& change) {
+      return change.key == "exchange.every" || change.key == "exchange." + exchange.name + ".every";
     });
   };
   if (std::none_of(plan.exchanges.begin(), plan.exchanges.end(), has_changed)) return state;
-  auto made = std::make_shared<run_state>(*state);
+  auto continued = std::make_shared<run_state>(*state);
   try {
     for (const auto& exchange : plan.exchanges)
-      if (has_changed(exchange)) set_next(exchange, *made);
+      if (has_changed(exchange)) set_next(exchange, *continued);
   } catch (const std::out_of_range&) {
     throw state_error("the checkpoint lacks the state of a worker or server; it belongs to another topology");
   }
-  return made;
+  return continued;
 }
 
 }  // namespace troupe

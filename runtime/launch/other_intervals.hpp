@@ -1,4 +1,4 @@
-// Continuing a run with other intervals between exchanges than those of its checkpoint.
+// Continues a run with other intervals between exchanges than those of its checkpoint.
 #pragma once
 
 #include "troupe/algorithms/messages/run_state.hpp"
@@ -10,8 +10,8 @@
 
 namespace troupe {
 
-/// Returns a state in which each exchange whose interval is among `changed` happens next when `plan` says. Throws
-/// state_error if the state belongs to another topology.
+/// Returns a state in which the next step of each exchange whose interval is among `changed` follows from `plan`.
+/// Throws state_error if the state belongs to another topology.
 std::shared_ptr<const run_state> with_intervals_of(const plan& plan, std::shared_ptr<const run_state> state,
                                                    const std::vector<topology::changed_setting>& changed);
 

@@ -8,7 +8,7 @@ namespace troupe {
 
 namespace {
 
-/// How often the clock is looked at when nothing is due.
+/// Interval between looks at the clock when nothing is due.
 constexpr std::chrono::milliseconds between_looks{200};
 
 }  // namespace
@@ -18,7 +18,7 @@ patient_clock::time_point patient_clock::now() const noexcept {
   return time_.at(clock_type::now());
 }
 
-/// Changes what is scheduled. The base class of our base class has the schedule, without locks.
+/// Changes the schedule, which simple_actor_clock holds without locking it.
 template <class Change>
 void patient_clock::change(Change what) {
   const std::lock_guard lock{mutex_};

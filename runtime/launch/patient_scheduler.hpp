@@ -1,5 +1,5 @@
-// The scheduler of the actors of a process. Its clock stands still while the process is stopped (Ctrl-Z, SIGSTOP, a
-// frozen container), so that no time limit of an actor passes while nothing can be done about it (decision 0021).
+// The scheduler of the actors of a process. Its clock is paused while the process is stopped (Ctrl-Z, SIGSTOP, a frozen
+// container), so that no time limit of an actor expires while the process cannot act (decision 0021).
 #pragma once
 
 #include <caf/detail/thread_safe_actor_clock.hpp>
@@ -13,23 +13,24 @@
 
 namespace troupe {
 
-/// Counts the time in which this process could run.
+/// Counts the time during which this process could run.
 class running_time {
  public:
   using clock = std::chrono::steady_clock;
 
   explicit running_time(clock::time_point begin) : looked_(begin) {}
 
-  /// Returns `now` less the time in which the process was stopped. A gap between looks counts as at most longest_gap.
+  /// Returns `now` minus the time during which the process was stopped. A gap between looks counts as at most
+  /// longest_gap.
   clock::time_point at(clock::time_point now) const { return now - lost_ - excess(now); }
 
-  /// Call it often while the process runs.
+  /// Records that the process runs at `now`. Must be called often.
   void look(clock::time_point now) {
     lost_ += excess(now);
     looked_ = now;
   }
 
-  /// A process that was not stopped looks again within this time, however busy the machine is.
+  /// Longest time between two looks of a process that was not stopped, however busy the machine is.
   static constexpr std::chrono::milliseconds longest_gap{500};
 
  private:
@@ -42,7 +43,7 @@ class running_time {
   clock::duration lost_{0};
 };
 
-/// A clock of actors that shows the running time of the process.
+/// An actor clock that measures the running time of the process.
 class patient_clock final : public caf::detail::thread_safe_actor_clock {
  public:
   patient_clock() : time_(clock_type::now()) {}
@@ -58,7 +59,7 @@ class patient_clock final : public caf::detail::thread_safe_actor_clock {
   void schedule_message(time_point t, caf::group target, caf::strong_actor_ptr sender, caf::message content) override;
   void cancel_all() override;
 
-  /// Triggers what is due, until stop() is called.
+  /// Triggers what is due until stop() is called.
   void run();
   void stop();
 
@@ -66,7 +67,7 @@ class patient_clock final : public caf::detail::thread_safe_actor_clock {
   template <class Change>
   void change(Change what);
 
-  mutable std::recursive_mutex mutex_;  ///< The last reference to an actor may be that of a time limit.
+  mutable std::recursive_mutex mutex_;  ///< Recursive: a time limit may hold the last reference to an actor.
   std::condition_variable_any changed_;
   running_time time_;
   bool stops_{false};

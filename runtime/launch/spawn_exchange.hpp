@@ -21,8 +21,8 @@ namespace troupe {
 struct spawned_exchange {
   std::map<std::uint32_t, port_actor> ports;     ///< By id of the worker or server.
   std::map<std::uint32_t, peer_port> entrances;  ///< See crew::entrances.
-  std::shared_ptr<shared_memory> memory{};       ///< Null unless it runs in shared memory.
-  std::shared_ptr<lock_order> order{};           ///< In a replay: the order in which that is locked.
+  std::shared_ptr<shared_memory> memory{};       ///< Null unless the exchange runs in shared memory.
+  std::shared_ptr<lock_order> order{};           ///< Order in which the memory is locked in a replay, or null.
 };
 
 /// Spawns and wires what runs the exchange with this index on this node, and adds all actors to `spawned`.

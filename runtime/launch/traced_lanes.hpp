@@ -12,8 +12,8 @@ namespace troupe {
 /// Adds a job to the track of its lane.
 void add_job(const trace_track& track, const task& what, trace_time begin, trace_time end);
 
-/// Makes the lanes of another factory, which must outlive it. Each has a track of its name, with the times at which its
-/// jobs ran on the steady clock.
+/// Makes the lanes of another factory, which must outlive it. Each lane has a track with the name of its owner, which
+/// records when its jobs ran on the steady clock.
 class traced_lanes final : public lane_factory {
  public:
   traced_lanes(lane_factory& inner, std::shared_ptr<trace_sink> sink) : inner_(inner), sink_(std::move(sink)) {}

@@ -8,8 +8,8 @@
 
 namespace troupe {
 
-/// Where a child writes: both streams to the descriptor `output`, or only standard error, and standard output to that
-/// of this process.
+/// Where a child writes: both streams to the descriptor `output`, or only standard error, while standard output is
+/// shared with this process.
 struct child_streams {
   int output{-1};
   bool shares_stdout{false};

@@ -44,7 +44,7 @@ struct child {
   pid_t process{-1};
   int output{-1};            ///< The pipe with its output; -1 after it is closed.
   std::string line{};        ///< The line that has begun and not ended.
-  bool asked_to_end{false};  ///< It was asked to end, or killed, so its exit status says nothing about the run.
+  bool asked_to_end{false};  ///< It was asked to end, or killed, so its exit status is not that of the run.
 };
 
 /// Returns the result of a system call. Throws std::runtime_error if it failed.
@@ -56,15 +56,15 @@ int checked(int result, const char* what) {
 child start(const local_node& node, bool has_stdout) {
   int ends[2];
   checked(pipe2(ends, O_CLOEXEC), "pipe");
-  child made{.name = node.name, .output = ends[0]};
+  child result{.name = node.name, .output = ends[0]};
   try {
-    made.process = start_child(node.arguments, {.output = ends[1], .shares_stdout = has_stdout});
+    result.process = start_child(node.arguments, {.output = ends[1], .shares_stdout = has_stdout});
   } catch (...) {
     for (const auto end : ends) close(end);
     throw;
   }
   close(ends[1]);
-  return made;
+  return result;
 }
 
 void print_line(child& who) {
@@ -92,11 +92,11 @@ void forward_output(child& who) {
 /// Returns the exit status of a process that has closed its output. Reports a signal that terminated it.
 int status_of(child& who) {
   int status = 0;
-  pid_t found = -1;
-  do found = waitpid(who.process, &status, 0);
-  while (found < 0 && errno == EINTR);
+  pid_t result = -1;
+  do result = waitpid(who.process, &status, 0);
+  while (result < 0 && errno == EINTR);
   who.process = -1;
-  if (found < 0) return 1;  // it has been reaped already
+  if (result < 0) return 1;  // it has been reaped already
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   if (!who.asked_to_end)
     std::fprintf(stderr, "error: node %s was terminated by signal %d (%s)\n", who.name.c_str(), WTERMSIG(status),
@@ -110,53 +110,53 @@ bool is_stopped(pid_t process) {
   return state == 'T' || state == 't';
 }
 
-/// All child processes. None of them outlives it.
+/// All child processes. The destructor kills those that remain.
 struct child_processes {
   std::vector<child> children;
 
   ~child_processes() {
-    for (auto& one : children) {
-      if (one.process > 0) kill(one.process, SIGKILL);
-      if (one.process > 0) waitpid(one.process, nullptr, 0);
-      if (one.output >= 0) close(one.output);
+    for (auto& node : children) {
+      if (node.process > 0) kill(node.process, SIGKILL);
+      if (node.process > 0) waitpid(node.process, nullptr, 0);
+      if (node.output >= 0) close(node.output);
     }
   }
 
   /// Asks the remaining processes to end, and kills those that are stopped. `failed`: whether the run has failed.
   void ask_to_end(bool failed) {
-    for (auto& one : children) {
-      const auto already = std::exchange(one.asked_to_end, true);
-      if (one.process < 0 || already) continue;
-      const auto stopped = is_stopped(one.process);
+    for (auto& node : children) {
+      const auto already = std::exchange(node.asked_to_end, true);
+      if (node.process < 0 || already) continue;
+      const auto stopped = is_stopped(node.process);
       if (stopped)
         std::fprintf(stderr, "%s: node %s was suspended (SIGSTOP or a debugger) and has been killed\n",
-                     failed ? "error" : "warning", one.name.c_str());
-      kill(one.process, stopped ? SIGKILL : SIGTERM);
+                     failed ? "error" : "warning", node.name.c_str());
+      kill(node.process, stopped ? SIGKILL : SIGTERM);
     }
   }
 
   void kill_all(bool failed) {
-    for (auto& one : children) {
-      if (one.process < 0) continue;
+    for (auto& node : children) {
+      if (node.process < 0) continue;
       std::fprintf(stderr, "%s: node %s did not exit with the other nodes and has been killed\n",
-                   failed ? "error" : "warning", one.name.c_str());
-      one.asked_to_end = true;
-      kill(one.process, SIGKILL);
+                   failed ? "error" : "warning", node.name.c_str());
+      node.asked_to_end = true;
+      kill(node.process, SIGKILL);
     }
   }
 
   bool ended() const {
-    return std::all_of(children.begin(), children.end(), [](const child& one) { return one.process < 0; });
+    return std::all_of(children.begin(), children.end(), [](const child& node) { return node.process < 0; });
   }
 };
 
-/// Lets the nodes go on whenever this process does: they stop with it.
+/// Continues the nodes whenever this process continues, because they stop with it.
 class continuing {
  public:
   continuing(signal_watch& signals, const child_processes& all) : signals_(signals) {
-    for (const auto& one : all.children) nodes_.push_back(std::make_unique<process_handle>(one.process));
+    for (const auto& node : all.children) nodes_.push_back(std::make_unique<process_handle>(node.process));
     signals_.on_continue([this] {
-      for (const auto& one : nodes_) one->send(SIGCONT);
+      for (const auto& node : nodes_) node->send(SIGCONT);
     });
   }
   ~continuing() { signals_.on_continue({}); }
@@ -168,7 +168,7 @@ class continuing {
   std::vector<std::unique_ptr<process_handle>> nodes_;
 };
 
-/// Sets the port that other nodes dial, and the port that is bound if that is to be the same one.
+/// Sets the port that other nodes dial and, if the node listens at the same endpoint, the port that is bound.
 void set_port(planned_node& node, std::uint16_t port) {
   const auto listens_there = node.listen == node.address;
   node.address.port = port;
@@ -222,11 +222,11 @@ void assign_ports(plan& plan, const std::vector<std::string>& chosen) {
 int run_local_nodes(const std::vector<local_node>& nodes, signal_watch& signals) {
   std::signal(SIGCHLD, SIG_DFL);  // an ignored SIGCHLD is inherited, and discards exit statuses
   become_launcher();              // the nodes are in groups of their own, which Ctrl-Z does not stop
-  child_processes all;
-  for (const auto& node : nodes) all.children.push_back(start(node, all.children.empty()));
-  const process_handle first{all.children.front().process};
+  child_processes processes;
+  for (const auto& node : nodes) processes.children.push_back(start(node, processes.children.empty()));
+  const process_handle first{processes.children.front().process};
   const signal_handler to_first{signals, [&first](int signal) { first.send(signal); }};
-  const continuing all_go_on{signals, all};
+  const continuing continue_all{signals, processes};
 
   int status = 0;
   constexpr auto never = clock::time_point::max();
@@ -234,30 +234,30 @@ int run_local_nodes(const std::vector<local_node>& nodes, signal_watch& signals)
   const auto limit = [](clock::time_point& when, clock::duration delay) {
     when = std::min(when, clock::now() + delay);
   };
-  while (!all.ended()) {
+  while (!processes.ended()) {
     std::vector<pollfd> waiting;
-    for (const auto& one : all.children) waiting.push_back({one.output, POLLIN, 0});
+    for (const auto& node : processes.children) waiting.push_back({node.output, POLLIN, 0});
     if (clock::now() >= ask_at) {
-      all.ask_to_end(status != 0);
+      processes.ask_to_end(status != 0);
       ask_at = never;
     }
     if (clock::now() >= kill_at) {
-      all.kill_all(status != 0);
+      processes.kill_all(status != 0);
       kill_at = never;
     }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(std::min(ask_at, kill_at) - clock::now()).count();
     const auto timeout_ms = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
     if (poll(waiting.data(), waiting.size(), timeout_ms) < 0 && errno != EINTR) checked(-1, "poll");
     for (std::size_t i = 0; i < waiting.size(); ++i) {
-      auto& one = all.children[i];
-      if (waiting[i].revents == 0 || one.output < 0) continue;
-      forward_output(one);
-      if (one.output >= 0) continue;
-      const auto ended = status_of(one);
-      if (status == 0 && !(one.asked_to_end && i > 0)) status = ended;
+      auto& node = processes.children[i];
+      if (waiting[i].revents == 0 || node.output < 0) continue;
+      forward_output(node);
+      if (node.output >= 0) continue;
+      const auto ended = status_of(node);
+      if (status == 0 && !(node.asked_to_end && i > 0)) status = ended;
       if (ended == 0 && i > 0) continue;
       // A node that was refused or interrupted does not wait for anything: the others are asked to end at once.
-      if (ended > 1 && !one.asked_to_end) all.ask_to_end(true);
+      if (ended > 1 && !node.asked_to_end) processes.ask_to_end(true);
       limit(ask_at, i == 0 ? std::chrono::milliseconds{0} : time_to_ask);
       limit(kill_at, time_to_kill);
     }

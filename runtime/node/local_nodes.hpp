@@ -1,5 +1,5 @@
-// The nodes of a run as child processes of this one: started together, their output forwarded line by line, and
-// terminated together with it, even if it is killed.
+// Runs the nodes of a run as child processes: starts them together, forwards their output line by line, and terminates
+// them with this process, even if it is killed.
 #pragma once
 
 #include "troupe/runtime/node/signals.hpp"
@@ -21,8 +21,8 @@ void choose_ports(std::vector<planned_node>& nodes);
 /// after choose_ports().
 std::vector<std::string> chosen_ports(const plan& plan, const std::vector<planned_node>& nodes);
 
-/// Assigns chosen ports to the nodes of `plan`. The topology file of the plan keeps port 0, so that a run which is
-/// continued gets new ports. Throws input_error for a text that chosen_ports() does not return.
+/// Assigns chosen ports to the nodes of `plan`. The topology file of the plan keeps port 0, so that a continued run
+/// gets new ports. Throws input_error for a text that chosen_ports() does not return.
 void assign_ports(plan& plan, const std::vector<std::string>& chosen);
 
 /// A node and its command line.

@@ -45,7 +45,7 @@ using std::chrono::milliseconds;
 /// How long the lanes may compute after a run was cut short, when nothing needs the result.
 constexpr milliseconds time_to_compute{1000};
 
-/// Messages are handled soon, even while lanes occupy all cores.
+/// Makes threads use short slices, so that messages are handled soon even while lanes occupy all cores.
 class short_slices final : public caf::thread_hook {
  public:
   void init(caf::actor_system& /*system*/) override {}
@@ -85,39 +85,40 @@ control::introduction introduce(const plan& plan, const data::dataset_pair& data
 }
 
 transport::session_id random_session() {
-  transport::session_id made{};
-  if (RAND_bytes(reinterpret_cast<unsigned char*>(made.data()), static_cast<int>(made.size())) != 1)
+  transport::session_id session{};
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(session.data()), static_cast<int>(session.size())) != 1)
     throw std::runtime_error("cannot generate a random session id");
-  return made;
+  return session;
 }
 
-/// Control messages are small, except for the introduction of another node, which should be like our own.
+/// Returns the maximum size of a control message. All are small except the introduction of another node, which should
+/// be similar to our own.
 std::uint64_t largest_control(const control::introduction& own) {
   constexpr std::uint64_t ample = 1 << 20;
   return std::max(ample, 2 * own.topology.size());
 }
 
 transport::links make_links(const plan& plan, const node_options& options, const control::introduction& own) {
-  transport::tcp_options made{.me = options.node,
-                              .listen = plan.nodes[options.node].listen,
-                              .addresses = {},
-                              .channels = channels_of(plan, options.node),
-                              .ranks = ranks_of_nodes(plan),
-                              .names = {},
-                              .session = options.node == 0 ? random_session() : transport::session_id{},
-                              .limits = frame_limits_of(plan, options.node),
-                              .pool = options.pool,
-                              .timeout = plan.file.run.timeout,
-                              .silence = plan.file.run.silence};
-  made.limits.largest_control = largest_control(own);
+  transport::tcp_options settings{.me = options.node,
+                                  .listen = plan.nodes[options.node].listen,
+                                  .addresses = {},
+                                  .channels = channels_of(plan, options.node),
+                                  .ranks = ranks_of_nodes(plan),
+                                  .names = {},
+                                  .session = options.node == 0 ? random_session() : transport::session_id{},
+                                  .limits = frame_limits_of(plan, options.node),
+                                  .pool = options.pool,
+                                  .timeout = plan.file.run.timeout,
+                                  .silence = plan.file.run.silence};
+  settings.limits.largest_control = largest_control(own);
   for (const auto& node : plan.nodes) {
-    made.addresses.push_back(node.address);
-    made.names.push_back(node.name);
+    settings.addresses.push_back(node.address);
+    settings.names.push_back(node.name);
   }
-  return transport::make_tcp_links(std::move(made));
+  return transport::make_tcp_links(std::move(settings));
 }
 
-/// Lets several actors report, one at a time.
+/// Returns a function through which several actors can report, one at a time.
 std::function<void(const std::string&)> one_at_a_time(std::function<void(const std::string&)> report) {
   return [report = std::move(report), mutex = std::make_shared<std::mutex>()](const std::string& line) {
     const std::lock_guard lock{*mutex};
@@ -129,12 +130,13 @@ std::function<void(const std::string&)> one_at_a_time(std::function<void(const s
 /// the threads that are missing.
 void check_threads(const plan& plan) {
   const auto wanted = plan.file.run.threads;
-  const auto found = available_intra_op_threads(wanted);
-  if (found < wanted)
+  const auto available = available_intra_op_threads(wanted);
+  if (available < wanted)
     refuse(plan.file, "run.threads",
-           "run.threads is " + std::to_string(wanted) + ", but this process can have only " + std::to_string(found) +
+           "run.threads is " + std::to_string(wanted) + ", but this process can have only " +
+               std::to_string(available) +
                "; remove OMP_THREAD_LIMIT and OMP_DYNAMIC from the environment, or set run.threads = " +
-               std::to_string(found));
+               std::to_string(available));
 }
 
 }  // namespace

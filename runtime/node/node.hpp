@@ -25,11 +25,11 @@ struct node_options {
   std::shared_ptr<const run_state> restored{};
   /// Opens the journal. Called on the first node only, after all checks that can be made in advance.
   std::function<std::shared_ptr<journal>()> open_journal{};
-  /// Opens what records the deliveries of the run, after the journal; empty if they are not recorded.
+  /// Opens the recording of the deliveries of the run, after the journal; empty if they are not recorded.
   std::function<launch_deliveries()> open_recording{};
-  std::shared_ptr<trace_sink> trace{};  ///< Where actors and lanes report what they do; null if it is not traced.
-  /// The network on which links are emulated and traffic is counted: make_network(), for this run only. Null: it makes
-  /// one itself.
+  std::shared_ptr<trace_sink> trace{};  ///< Where actors and lanes report what they do; null if the run is not traced.
+  /// The network on which links are emulated and traffic is counted: make_network(), for this run only. If null, run()
+  /// makes one.
   std::shared_ptr<emulation::network> network{};
   bool continues{false};  ///< Whether --resume was given, to the first node or to the one that keeps copies.
   /// Writes a copy of a checkpoint, on the node that keeps copies; see plan::keeps_copies. Must not throw.
@@ -42,9 +42,10 @@ struct node_options {
   std::function<void(const std::string&)> report = [](const auto&) {};
 };
 
-/// Runs one node's part of the plan to the end of the run. The other nodes may be started before or after it. When it
-/// returns, every actor, thread and socket it started is gone. Throws input_error if it cannot listen or the first node
-/// runs a different version, std::runtime_error if the first node cannot be reached, and whatever open_journal throws.
+/// Runs one node's part of the plan to the end of the run. The other nodes may be started before or after this one.
+/// When it returns, every actor, thread and socket it started is gone. Throws input_error if it cannot listen or the
+/// first node runs a different version, std::runtime_error if the first node cannot be reached, and any exception of
+/// open_journal.
 run_end run(const plan& plan, const data::dataset_pair& data, node_options options, signal_watch& signals);
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// A child process to which signals can be sent without hitting another process that has its number after it has ended.
+// Sends signals to a child process, but never to a later process that is given the same number.
 #pragma once
 
 #include "troupe/files/input.hpp"
@@ -12,7 +12,8 @@
 
 namespace troupe {
 
-/// Refers to a process that has not been waited for yet. (Linux before 5.3 cannot tell it from a later one.)
+/// Refers to a process that has not been waited for yet. (Before Linux 5.3, a signal may reach a later process with the
+/// same number.)
 class process_handle {
  public:
   explicit process_handle(pid_t process)

@@ -24,18 +24,18 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// How long after the first signal the process says that it is still there, and why.
+/// How long after the first signal the process reports that it is still running, and why.
 constexpr milliseconds time_to_say_so{2000};
 
-/// How often a process looks whether its launcher is stopped.
+/// Interval at which a process checks whether its launcher is stopped.
 constexpr milliseconds between_signal_looks{250};
 
-/// After SIGCONT, children are told this often to go on, at this interval. A busy machine may delay a child between
+/// After SIGCONT, children are continued this many times, at this interval. A busy machine may delay a child between
 /// seeing that this process is stopped and stopping itself.
 constexpr int continues_in_all = 20;
 constexpr milliseconds between_continues{250};
 
-/// Returns whether nobody else has decided what the signal does to this process.
+/// Returns whether the signal still has its default action in this process.
 bool is_free(int signal) {
   struct sigaction action {};
   return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_DFL;
@@ -51,8 +51,8 @@ sigset_t watched() {
   return set;
 }
 
-/// Writes a line to standard error without the locks of stdio, which the main thread may hold; writes nothing if nobody
-/// reads it and it would wait, because later signals must still be handled.
+/// Writes a line to standard error without the locks of stdio, which the main thread may hold; writes nothing if the
+/// write would block, because later signals must still be handled.
 void say(std::string line) {
   line += '\n';
   pollfd ready{STDERR_FILENO, POLLOUT, 0};
@@ -60,7 +60,7 @@ void say(std::string line) {
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
-/// Returns the parent of this process if it has declared itself its launcher, or 0.
+/// Returns the parent of this process if the parent has declared itself the launcher, otherwise 0.
 pid_t launcher_of_this() {
   const auto* given = std::getenv(launcher_variable);
   const auto parent = getppid();
@@ -121,8 +121,8 @@ void signal_watch::watch() {
   for (;;) {
     poll(ready.data(), ready.size(), milliseconds_to_wait());
     if (ready[1].revents != 0) return;
-    for (signalfd_siginfo one{}; ::read(signals_, &one, sizeof(one)) == sizeof(one);)
-      take(static_cast<int>(one.ssi_signo));
+    for (signalfd_siginfo info{}; ::read(signals_, &info, sizeof(info)) == sizeof(info);)
+      take(static_cast<int>(info.ssi_signo));
     look_around();
   }
 }
@@ -144,16 +144,16 @@ void signal_watch::take(int signal) {
   if (received_ == 0) {
     received_ = signal;
     since_ = clock::now();
-    says_so_ = launcher_ == 0;  // which says it for all
+    says_so_ = launcher_ == 0;  // a launcher reports it for all processes
     if (handler_) handler_(signal);
   } else if (clock::now() - since_ >= same_event) {
     end_at_once(signal, "ended at once by a second signal, " + name_of_signal(signal));
   }
 }
 
-/// Does what is due without a signal.
+/// Does the work that is due without a signal.
 void signal_watch::look_around() {
-  if (launcher_ != 0 && state_of_process(launcher_) == 'T') ::kill(::getpid(), SIGSTOP);  // until it lets us go on
+  if (launcher_ != 0 && state_of_process(launcher_) == 'T') ::kill(::getpid(), SIGSTOP);  // until it continues us
   const std::lock_guard lock{mutex_};
   const auto told = continues_in_all - continues_left_;
   if (continues_left_ > 0 && clock::now() - continued_ >= told * between_continues) {

@@ -27,15 +27,15 @@ void check_each_worker(const planned_wiring& so_far);
 /// sample, for example because of batch norm.
 void check_last_batch(const planned_work& so_far);
 
-/// Throws input_error if all workers share a budget of steps although some wait for others.
+/// Throws input_error if all workers share a budget of steps although some workers wait for others.
 void check_budget(const planned_wiring& so_far);
 
 /// Describes how the validation set is divided and what is omitted, starting with a comma. Returns an empty string if
 /// the whole set is evaluated at once.
 std::string shares_text(const planned_work& plan);
 
-/// Returns how many threads of a process make batches ahead for so many workers: data.threads or, by default, one for
-/// each worker, but at most half of the cores, because the others are left to the workers.
+/// Returns how many threads of a process make batches ahead for its workers: data.threads or, by default, one for each
+/// worker, but at most half of the cores. The other cores are left to the workers.
 std::size_t loader_threads_of(const topology::data_settings& given, std::uint32_t workers, unsigned cores);
 
 }  // namespace troupe

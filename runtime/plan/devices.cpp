@@ -19,7 +19,7 @@ namespace {
   refuse(plan.file, "workers.device", "workers.device = " + topology::print_devices(plan.file.workers.device) + reason);
 }
 
-/// "2 GPUs, cuda:0 and cuda:1".
+/// Returns text such as "2 GPUs, cuda:0 and cuda:1".
 std::string gpus_text(std::size_t count) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < count; ++i) names.push_back("cuda:" + std::to_string(i));
@@ -36,9 +36,9 @@ void require_gpus(const planned_data& plan, const device::census& machine) {
 }
 
 std::vector<c10::Device> every_gpu(const device::census& machine) {
-  std::vector<c10::Device> all;
-  for (std::size_t i = 0; i < machine.gpus.size(); ++i) all.emplace_back(c10::kCUDA, static_cast<c10::DeviceIndex>(i));
-  return all;
+  std::vector<c10::Device> gpus;
+  for (std::size_t i = 0; i < machine.gpus.size(); ++i) gpus.emplace_back(c10::kCUDA, static_cast<c10::DeviceIndex>(i));
+  return gpus;
 }
 
 /// Returns the devices that are assigned to the workers of a node in turn.
@@ -81,8 +81,8 @@ std::optional<std::pair<std::uint32_t, std::uint32_t>> sharing_a_gpu(const plann
   for (const auto rank : ranks) {
     const auto& where = plan.devices.at(rank);
     if (where.is_cpu()) continue;
-    const auto [found, fresh] = taken.try_emplace({plan.node_of(rank), where.index()}, rank);
-    if (!fresh) return std::pair{found->second, rank};
+    const auto [holder, fresh] = taken.try_emplace({plan.node_of(rank), where.index()}, rank);
+    if (!fresh) return std::pair{holder->second, rank};
   }
   return std::nullopt;
 }
@@ -154,13 +154,13 @@ void check_carrier(const planned_wiring& so_far, const planned_exchange& exchang
 
 std::string devices_text(const std::vector<c10::Device>& devices) {
   std::vector<std::pair<std::string, std::size_t>> counted;
-  for (const auto& each : devices) {
-    const auto same = [&](const auto& one) { return one.first == each.str(); };
-    const auto found = std::find_if(counted.begin(), counted.end(), same);
-    if (found == counted.end())
-      counted.emplace_back(each.str(), 1);
+  for (const auto& device : devices) {
+    const auto same = [&](const auto& entry) { return entry.first == device.str(); };
+    const auto entry = std::find_if(counted.begin(), counted.end(), same);
+    if (entry == counted.end())
+      counted.emplace_back(device.str(), 1);
     else
-      found->second += 1;
+      entry->second += 1;
   }
   std::string text = devices.empty() ? "cpu" : "";
   for (const auto& [name, count] : counted) {

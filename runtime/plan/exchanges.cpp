@@ -26,7 +26,7 @@ bool comes_after_update(const std::vector<std::string>& loop, const std::vector<
                         const std::string& name) {
   for (const auto& word : loop) {
     if (word == name) return false;
-    const auto applies = [&](const auto& one) { return one.name == word && one.carries.makes_step(); };
+    const auto applies = [&](const auto& exchange) { return exchange.name == word && exchange.carries.makes_step(); };
     if (word == "apply" || std::any_of(before.begin(), before.end(), applies)) return true;
   }
   return false;
@@ -50,22 +50,22 @@ std::uint64_t bytes_of(const planned_exchange& exchange, const models::flat_layo
 }
 
 /// Removes the candidates that send another number of bytes than `unplaced`, a choice that does not depend on where the
-/// members are. Metrics count bytes, and are promised to be the same under any placement.
+/// members are. Metrics count bytes and must be the same under any placement.
 void keep_bytes(const planned_exchange& exchange, const models::flat_layout& piece, const choice& unplaced,
-                choice& made) {
-  if (made.candidates.empty() || made.candidates.front().value == unplaced.candidates.front().value) return;
+                choice& chosen) {
+  if (chosen.candidates.empty() || chosen.candidates.front().value == unplaced.candidates.front().value) return;
   const auto bytes = bytes_of(exchange, piece, unplaced.settings);
-  std::erase_if(made.candidates, [&](const auto& each) {
-    auto settings = made.settings;
-    settings[made.key] = each.value;
+  std::erase_if(chosen.candidates, [&](const auto& candidate) {
+    auto settings = chosen.settings;
+    settings[chosen.key] = candidate.value;
     return bytes_of(exchange, piece, settings) != bytes;
   });
-  made.settings[made.key] = made.candidates.front().value;
+  chosen.settings[chosen.key] = chosen.candidates.front().value;
 }
 
 /// Sets exchange_traffic::choices and assumed_links.
 void choose(const planned_wiring& so_far, const planned_exchange& exchange,
-            const std::vector<models::flat_layout>& pieces, exchange_traffic& made) {
+            const std::vector<models::flat_layout>& pieces, exchange_traffic& traffic) {
   const auto& kind = *exchange.kind;
   if (!kind.choose) return;
   auto network = assume_network(so_far, exchange);
@@ -81,9 +81,9 @@ void choose(const planned_wiring& so_far, const planned_exchange& exchange,
   for (const auto& piece : pieces) {
     auto chosen = kind.choose(around, piece, exchange.settings_by_index);
     if (several) keep_bytes(exchange, piece, kind.choose(in_one_process, piece, exchange.settings_by_index), chosen);
-    made.choices.push_back(std::move(chosen));
+    traffic.choices.push_back(std::move(chosen));
   }
-  if (!made.choices.front().candidates.empty()) made.assumed_links = std::move(network.links);
+  if (!traffic.choices.front().candidates.empty()) traffic.assumed_links = std::move(network.links);
 }
 
 /// Returns the traffic of one bucket, or of the whole tensor, by index.
@@ -125,9 +125,9 @@ std::vector<std::vector<std::uint32_t>> peers_of(const std::vector<planned_edge>
     peers[from].push_back(to);
     peers[to].push_back(from);
   }
-  for (auto& each : peers) {
-    std::sort(each.begin(), each.end());
-    each.erase(std::unique(each.begin(), each.end()), each.end());
+  for (auto& row : peers) {
+    std::sort(row.begin(), row.end());
+    row.erase(std::unique(row.begin(), row.end()), row.end());
   }
   return peers;
 }
@@ -143,8 +143,8 @@ std::vector<range> planned_buckets(const planned_network& so_far, const planned_
 }
 
 /// Returns planned_exchange::wrappers: the groups of workers that take part as one member; the buckets, each an
-/// exchange of its own; the encoding of what is sent. What a group contributes is the mean of its workers, which is
-/// encoded as it enters the algorithm.
+/// exchange of its own; the encoding of what is sent. A group contributes the mean of its workers, which is encoded
+/// when it enters the algorithm.
 std::vector<wrapper> wrappers_of(const planned_exchange& exchange) {
   std::vector<wrapper> wrappers;
   const auto encode = [&](const std::string& state_name) {
@@ -183,25 +183,26 @@ planned_exchange plan_exchange(const planned_network& so_far, const std::vector<
   TROUPE_ASSERT(kind != nullptr, "the kind of an exchange is one that is registered");
   topology::check_sends(file, place, refusal_in(file));
   topology::check_exchange(file, place, refusal_in(file));
-  planned_exchange made{.place = place, .name = given.name, .kind = kind, .carries = *topology::carriage_of(given)};
-  made.members = topology::members_of(file, place);
-  const auto names = made.names();
-  made.settings = settled(*kind, made.carries.sends, static_cast<std::uint32_t>(names.size()), given.options);
-  made.settings_by_index = kind->by_index ? kind->by_index(names, made.settings) : made.settings;
-  made.nature = nature_of(*kind, made.settings_by_index);
-  if (made.nature.answers) made.carries.answers = *made.nature.answers;
-  if (!made.nature.in_loop && names.size() == 1) made.nature.deterministic = true;  // no other worker writes it
-  made.first_server = next_server(so_far, before);
-  made.due = make_cadence(steps_between(given.every, so_far.steps_per_epoch),
-                          comes_after_update(file.workers.loop, before, given.name), made.nature.due_from_start);
-  made.layout = mixes_buffers(made.settings) ? models::with_buffers(so_far.layout) : so_far.layout;
-  made.buckets = planned_buckets(so_far, made);
-  made.how = encoding_named(given.encoding);
+  planned_exchange exchange{.place = place, .name = given.name, .kind = kind, .carries = *topology::carriage_of(given)};
+  exchange.members = topology::members_of(file, place);
+  const auto names = exchange.names();
+  exchange.settings = settled(*kind, exchange.carries.sends, static_cast<std::uint32_t>(names.size()), given.options);
+  exchange.settings_by_index = kind->by_index ? kind->by_index(names, exchange.settings) : exchange.settings;
+  exchange.nature = nature_of(*kind, exchange.settings_by_index);
+  if (exchange.nature.answers) exchange.carries.answers = *exchange.nature.answers;
+  if (!exchange.nature.in_loop && names.size() == 1) exchange.nature.deterministic = true;  // no other worker writes it
+  exchange.first_server = next_server(so_far, before);
+  exchange.due =
+      make_cadence(steps_between(given.every, so_far.steps_per_epoch),
+                   comes_after_update(file.workers.loop, before, given.name), exchange.nature.due_from_start);
+  exchange.layout = mixes_buffers(exchange.settings) ? models::with_buffers(so_far.layout) : so_far.layout;
+  exchange.buckets = planned_buckets(so_far, exchange);
+  exchange.how = encoding_named(given.encoding);
   if (kind->make_common)
-    made.common = kind->make_common(static_cast<std::uint32_t>(names.size()), made.settings_by_index);
-  if (const auto near = so_far.cores.find(given.name); near != so_far.cores.end()) made.cores = near->second;
-  made.wrappers = wrappers_of(made);
-  return made;
+    exchange.common = kind->make_common(static_cast<std::uint32_t>(names.size()), exchange.settings_by_index);
+  if (const auto near = so_far.cores.find(given.name); near != so_far.cores.end()) exchange.cores = near->second;
+  exchange.wrappers = wrappers_of(exchange);
+  return exchange;
 }
 
 planned_exchange plan_norms(const planned_wiring& so_far, const std::vector<std::int64_t>& channels) {
@@ -222,48 +223,48 @@ planned_exchange plan_norms(const planned_wiring& so_far, const std::vector<std:
       refuse(file, "exchange." + exchange.name,
              "the exchange name \"" + exchange.name + "\" is reserved for batch norms when " + given +
                  "; choose another name");
-  std::vector<std::uint32_t> all;
-  for (std::uint32_t rank = 0; rank < so_far.workers; ++rank) all.push_back(rank);
-  if (const auto both = sharing_a_gpu(so_far, all))
+  std::vector<std::uint32_t> ranks;
+  for (std::uint32_t rank = 0; rank < so_far.workers; ++rank) ranks.push_back(rank);
+  if (const auto both = sharing_a_gpu(so_far, ranks))
     refuse(file, key,
            given + ": workers " + std::to_string(both->first) + " and " + std::to_string(both->second) + " share " +
                so_far.devices.at(both->first).str() +
                ", and LibTorch has only one backward thread per GPU in a process, so one worker would block it while "
                "waiting for the other; give each worker its own GPU, or remove the key");
-  planned_exchange made{.place = static_cast<std::uint32_t>(so_far.exchanges.size()),
-                        .name = name_of_norms,
-                        .kind = &norm_statistics_kind(),
-                        .of_norms = true};
-  made.settings = made.settings_by_index = {{"route", std::string{"auto"}}};
+  planned_exchange norms{.place = static_cast<std::uint32_t>(so_far.exchanges.size()),
+                         .name = name_of_norms,
+                         .kind = &norm_statistics_kind(),
+                         .of_norms = true};
+  norms.settings = norms.settings_by_index = {{"route", std::string{"auto"}}};
   for (std::uint32_t rank = 0; rank < so_far.workers; ++rank)
-    made.members.push_back({.name = "w" + std::to_string(rank), .ranks = {rank}});
-  made.nature = nature_of(*made.kind, made.settings);
-  made.first_server = next_server(so_far, so_far.exchanges);
+    norms.members.push_back({.name = "w" + std::to_string(rank), .ranks = {rank}});
+  norms.nature = nature_of(*norms.kind, norms.settings);
+  norms.first_server = next_server(so_far, so_far.exchanges);
   auto [layout, buckets] = norm_buckets_of(channels);
-  made.layout = std::move(layout);
-  made.buckets = std::move(buckets);
-  made.wrappers = wrappers_of(made);
-  return made;
+  norms.layout = std::move(layout);
+  norms.buckets = std::move(buckets);
+  norms.wrappers = wrappers_of(norms);
+  return norms;
 }
 
 std::vector<exchange_traffic> plan_traffic(const planned_wiring& so_far) {
-  std::vector<exchange_traffic> all;
+  std::vector<exchange_traffic> result;
   for (const auto& exchange : so_far.exchanges) {
     const auto pieces = pieces_of(exchange);
-    auto& made = all.emplace_back();
-    choose(so_far, exchange, pieces, made);
-    made.edges = edges_of(exchange, pieces, made.choices);
-    made.peers = peers_of(made.edges, exchange.ids());
-    // Norms exchange statistics for each part of a full batch.
+    auto& traffic = result.emplace_back();
+    choose(so_far, exchange, pieces, traffic);
+    traffic.edges = edges_of(exchange, pieces, traffic.choices);
+    traffic.peers = peers_of(traffic.edges, exchange.ids());
+    // Norms exchange statistics for each micro-batch of a full batch.
     const auto times = exchange.of_norms ? static_cast<std::uint64_t>(so_far.micro_batches) : 1;
-    for (auto& edge : made.edges) {
+    for (auto& edge : traffic.edges) {
       edge.messages *= times;
       edge.elements = edge.bytes / sizeof(float);
       edge.bytes = times * static_cast<std::uint64_t>(
                                codec_of(exchange.how).max_bytes(static_cast<std::int64_t>(edge.elements)));
     }
   }
-  return all;
+  return result;
 }
 
 }  // namespace troupe

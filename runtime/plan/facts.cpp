@@ -86,9 +86,9 @@ data::dataset_pair load_data(const topology::topology& file) try {
 } catch (const data::data_error& reason) {
   throw input_error(reason.what());
 } catch (const std::exception& reason) {
-  if (const auto what = models::out_of_memory(reason))
+  if (const auto detail = models::out_of_memory(reason))
     refuse(file, "data.name",
-           "data.name = \"" + file.data.name + "\" does not fit into the memory of this machine (" + *what +
+           "data.name = \"" + file.data.name + "\" does not fit into the memory of this machine (" + *detail +
                "); use a smaller data set, or close other programs");
   throw;
 }

@@ -22,9 +22,9 @@ class resolving {
       : plan_(plan), given_(given), path_(std::move(path)) {}
 
   planned_fault run() {
-    planned_fault made{.given = given_, .what = kind_of()};
-    set_time(made);
-    const auto of_one = made.what == kind::kill || made.what == kind::freeze;
+    planned_fault fault{.given = given_, .what = kind_of()};
+    set_time(fault);
+    const auto of_one = fault.what == kind::kill || fault.what == kind::freeze;
     if (of_one && !given_.between.empty()) refuse("between", "concerns one node; expected node instead of between");
     if (given_.between.empty() == given_.node.empty())
       refuse(given_.between.empty() ? "" : "between",
@@ -32,12 +32,12 @@ class resolving {
                  ? "requires a node; expected node = " + topology::to_toml(plan_.nodes.back().name)
                  : "is between nodes; expected either node or between = [" +
                        topology::joined(topology::in_quotes({plan_.nodes[0].name, plan_.nodes[1].name}), ", ") + "]");
-    if (!given_.node.empty()) made.nodes.push_back(node_of("node", given_.node));
-    for (const auto& name : given_.between) made.nodes.push_back(node_of("between", name));
-    if (!given_.between.empty() && (made.nodes.size() != 2 || made.nodes[0] == made.nodes[1]))
+    if (!given_.node.empty()) fault.nodes.push_back(node_of("node", given_.node));
+    for (const auto& name : given_.between) fault.nodes.push_back(node_of("between", name));
+    if (!given_.between.empty() && (fault.nodes.size() != 2 || fault.nodes[0] == fault.nodes[1]))
       refuse("between", "is between two nodes; expected the names of two different ones");
-    check_lengths(made.what);
-    return made;
+    check_lengths(fault.what);
+    return fault;
   }
 
  private:
@@ -52,7 +52,7 @@ class resolving {
     return given_.kind == "partition" ? kind::partition : kind::slow;
   }
 
-  void set_time(planned_fault& made) const {
+  void set_time(planned_fault& fault) const {
     constexpr std::string_view word = "step ";
     const std::string_view text = given_.at;
     if (text.starts_with(word)) {
@@ -64,11 +64,11 @@ class resolving {
           refuse("at", "is at step " + std::to_string(step) + ", but the run ends after " +
                            std::to_string(plan_.steps) + (plan_.steps == 1 ? " step" : " steps") +
                            "; expected an earlier one");
-        made.at_step = step;
+        fault.at_step = step;
         return;
       }
     } else if (const auto delay = topology::parse_delay(text)) {
-      made.at_time = *delay;
+      fault.at_time = *delay;
       return;
     }
     refuse(given_.at.empty() ? "" : "at", (given_.at.empty() ? "has no at" : "is at " + topology::to_toml(given_.at)) +
@@ -101,14 +101,14 @@ class resolving {
 }  // namespace
 
 std::vector<planned_fault> plan_faults(const planned_work& plan) {
-  const auto& all = plan.file.faults;
-  if (!all.empty() && plan.nodes.size() < 2)
+  const auto& given = plan.file.faults;
+  if (!given.empty() && plan.nodes.size() < 2)
     refuse(plan.file, "fault.0",
            "[[fault]] concerns the nodes of a run, but this file has " +
                std::string(plan.file.nodes.empty() ? "none" : "one") + "; expected at least two [[node]] sections");
   std::vector<planned_fault> faults;
-  for (std::size_t i = 0; i < all.size(); ++i)
-    faults.push_back(resolving{plan, all[i], topology::table_path("fault", i)}.run());
+  for (std::size_t i = 0; i < given.size(); ++i)
+    faults.push_back(resolving{plan, given[i], topology::table_path("fault", i)}.run());
   return faults;
 }
 

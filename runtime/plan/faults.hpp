@@ -18,9 +18,10 @@ struct planned_fault {
   enum class kind : std::uint8_t { kill, freeze, partition, slow };
   topology::fault_settings given;
   kind what{};
-  std::optional<std::uint64_t> at_step{};  ///< It happens when every worker has completed this many steps,
-  std::chrono::microseconds at_time{0};    ///< or, if that is unset, so long after training began.
-  /// Index of the node that it concerns, or two, between which it is. A partition of one node is from all others.
+  std::optional<std::uint64_t> at_step{};  ///< Trigger: number of steps that every worker has completed.
+  std::chrono::microseconds at_time{0};    ///< Trigger if `at_step` is unset: time since training began.
+  /// Index of the node that the fault concerns, or indices of the two nodes between which it happens. A partition of
+  /// one node separates it from all others.
   std::vector<std::uint32_t> nodes{};
 };
 

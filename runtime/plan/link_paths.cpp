@@ -26,7 +26,7 @@ std::string link_paths::name_of(const wire_id& wire) const {
   return {};
 }
 
-/// Returns whether the interface there carries messages of `id` to or from `other`.
+/// Returns whether the interface at `where` carries messages of `id` to or from `other`.
 bool link_paths::is_at(const link_end& where, std::uint32_t id, std::uint32_t other) const {
   if (where.node) return node_of_[id] == *where.node && node_of_[other] != *where.node;
   return where.everywhere || where.id == id;
@@ -47,7 +47,7 @@ wire_id link_paths::interface_of(const link_end& where, std::uint32_t id, bool s
 }
 
 link_path link_paths::between(std::uint32_t from, std::uint32_t to) const {
-  link_path made;
+  link_path path;
   for (std::size_t i = 0; i < links_.size(); ++i) {
     const auto& link = links_[i];
     const auto& given = link.given;
@@ -55,26 +55,26 @@ link_path link_paths::between(std::uint32_t from, std::uint32_t to) const {
     const auto sends = direct ? leads_between(link, from, to) : is_at(link.ends[0], from, to);
     const auto receives = direct ? false : is_at(link.ends[0], to, from);
     if (!sends && !receives) continue;
-    if (given.latency) made.latency = given.latency;
-    if (given.jitter) made.jitter = given.jitter;
-    if (given.loss) made.loss = given.loss;
+    if (given.latency) path.latency = given.latency;
+    if (given.jitter) path.jitter = given.jitter;
+    if (given.loss) path.loss = given.loss;
     if (!given.bandwidth) continue;
     const auto rate = given.bandwidth->bytes_per_second;
-    if (direct) {  // a wire of its own, on which nothing else waits
+    if (direct) {  // a dedicated link, on which no other messages wait
       const auto of_nodes = link.ends[0].node || link.ends[1].node;
-      made.sending = {.to = wire_id::belongs::to_link,
+      path.sending = {.to = wire_id::belongs::to_link,
                       .which = of_nodes ? node_of_[from] : from,
                       .other = of_nodes ? node_of_[to] : to,
                       .link = i,
                       .between_nodes = of_nodes};
-      made.send_rate = rate;
-      made.receiving.reset();
+      path.send_rate = rate;
+      path.receiving.reset();
       continue;
     }
-    if (sends) made.sending = interface_of(link.ends[0], from, true), made.send_rate = rate;
-    if (receives) made.receiving = interface_of(link.ends[0], to, false), made.receive_rate = rate;
+    if (sends) path.sending = interface_of(link.ends[0], from, true), path.send_rate = rate;
+    if (receives) path.receiving = interface_of(link.ends[0], to, false), path.receive_rate = rate;
   }
-  return made;
+  return path;
 }
 
 }  // namespace troupe

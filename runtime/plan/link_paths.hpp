@@ -1,4 +1,4 @@
-// Which links of the topology file apply to messages between two workers or servers, and whose interfaces they use.
+// Finds the links of the topology file that apply to messages between two workers or servers, and their interfaces.
 #pragma once
 
 #include "troupe/runtime/plan/stages.hpp"
@@ -14,21 +14,21 @@
 
 namespace troupe {
 
-/// One direction of a network interface, or of a link of its own.
+/// One direction of a network interface or of a dedicated link.
 struct wire_id {
   enum class belongs : std::uint8_t { to_id, to_node, to_link };
   belongs to{};
   bool sends{true};
-  std::uint32_t which{0};     ///< Id or node whose interface it is, or from which the link leads.
-  std::uint32_t other{0};     ///< Of a link of its own: id or node to which it leads.
-  std::size_t link{0};        ///< Of a link of its own: its index among the links that are looked at.
-  bool between_nodes{false};  ///< Of a link of its own: whether these are nodes.
+  std::uint32_t which{0};     ///< Id or node that owns the interface, or at which the link begins.
+  std::uint32_t other{0};     ///< Dedicated links only: id or node at which the link ends.
+  std::size_t link{0};        ///< Dedicated links only: index of the link in link_paths.
+  bool between_nodes{false};  ///< Dedicated links only: whether its ends are nodes.
   auto operator<=>(const wire_id&) const = default;
 };
 
-/// How messages travel from one worker or server to another one, as far as links say so.
+/// How messages travel from one worker or server to another, as far as links determine it.
 struct link_path {
-  std::optional<wire_id> sending{}, receiving{};  ///< Unset where the bandwidth is not limited.
+  std::optional<wire_id> sending{}, receiving{};  ///< Unset if the bandwidth is not limited.
   double send_rate{std::numeric_limits<double>::infinity()}, receive_rate{send_rate};  ///< In bytes per second.
   std::optional<std::chrono::microseconds> latency{}, jitter{};
   std::optional<double> loss{};
@@ -37,7 +37,7 @@ struct link_path {
 /// The links of a plan.
 class link_paths {
  public:
-  /// Without `real`, only links that are emulated in a run.
+  /// Uses all links of the plan or, without `real`, only those that a run emulates.
   explicit link_paths(const planned_wiring& plan, bool real = true);
 
   /// Returns whether there is any link.
@@ -46,7 +46,7 @@ class link_paths {
   /// Returns the path between two workers or servers, by id. The last link that applies wins, key by key.
   link_path between(std::uint32_t from, std::uint32_t to) const;
 
-  /// Returns the name of the worker, server or node whose interface it is, or "w0 to w1".
+  /// Returns the name of the worker, server or node that owns the interface, or "w0 to w1" for a dedicated link.
   std::string name_of(const wire_id& wire) const;
 
  private:

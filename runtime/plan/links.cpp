@@ -44,14 +44,14 @@ std::vector<planned_link> plan_links(const planned_wiring& plan) {
   std::vector<planned_link> links;
   for (const auto& given : plan.file.links) {
     const auto key = "link." + std::to_string(links.size());
-    planned_link made{.given = given, .ends = {}};
-    if (given.at) made.ends.push_back(end_of(plan, key + ".at", *given.at));
-    for (const auto& name : given.between) made.ends.push_back(end_of(plan, key + ".between", name));
+    planned_link link{.given = given, .ends = {}};
+    if (given.at) link.ends.push_back(end_of(plan, key + ".at", *given.at));
+    for (const auto& name : given.between) link.ends.push_back(end_of(plan, key + ".between", name));
     if (given.between.size() == 2 && given.between[0] == given.between[1])
       refuse(
           plan.file, key + ".between",
           key + ".between names \"" + given.between[0] + "\" twice; expected two different workers, servers or nodes");
-    links.push_back(std::move(made));
+    links.push_back(std::move(link));
   }
   for (const auto& exchange : plan.exchanges)
     if (has_emulated(links) && exchange.nature.carried_by != carrier::ports)

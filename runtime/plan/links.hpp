@@ -12,7 +12,7 @@ namespace troupe {
 
 struct planned_wiring;
 
-/// What the name of an end stands for: a worker or server, the node of several, or all.
+/// The end of a link: a worker or server, a node, or everything.
 struct link_end {
   bool everywhere{false};  ///< "*".
   std::optional<std::uint32_t> id{}, node{};
@@ -27,7 +27,7 @@ struct planned_link {
 /// server or node that the plan does not have, or if an exchange cannot be emulated.
 std::vector<planned_link> plan_links(const planned_wiring& plan);
 
-/// Returns whether `troupe run` emulates any of them.
+/// Returns whether `troupe run` emulates any of the links.
 bool has_emulated(const std::vector<planned_link>& links);
 
 /// Returns text such as "w0 ↔ w3: 10Mbit/s, latency 20ms".

@@ -29,12 +29,12 @@ std::vector<std::string> size_keys(const planned_data& so_far) {
 }
 
 void check_model(const planned_data& so_far, double available) {
-  if (so_far.model->fits == nullptr) return;  // its file has its size
+  if (so_far.model->fits == nullptr) return;  // the size is in the model's file
   double elements = 0;
   try {
     elements = static_cast<double>(models::flat_size(*so_far.model, so_far.shape));
   } catch (const std::invalid_argument&) {
-    return;  // network_of() says what is wrong with the shape
+    return;  // network_of() reports what is wrong with the shape
   }
   const auto needed = 2 * elements * sizeof(float);
   if (needed <= available) return;
@@ -81,7 +81,7 @@ void check_workers(const planned_wiring& plan, const std::vector<std::uint32_t>&
   const auto key_of = [&](std::uint32_t node) {
     return plan.nodes.size() == 1 ? std::string("workers.count") : "node." + plan.nodes[node].name + ".workers";
   };
-  double here = 0, needed = 0;  // workers that compute on the CPU, and their bytes
+  double on_cpu = 0, needed = 0;  // workers that compute on the CPU, and the bytes they need
   for (const auto node : nodes) {
     const auto first = plan.nodes[node].first_rank, workers = plan.nodes[node].workers;
     if (workers > most)
@@ -92,7 +92,7 @@ void check_workers(const planned_wiring& plan, const std::vector<std::uint32_t>&
     const auto tensors = plan.memory_of(first) ? 1.0 : 2.0;
     for (auto rank = first; rank < first + workers; ++rank) {
       if (!plan.devices.empty() && !plan.devices[rank].is_cpu()) continue;
-      here += 1;
+      on_cpu += 1;
       needed += tensors * static_cast<double>(plan.layout.total) * sizeof(float);
     }
   }
@@ -101,7 +101,7 @@ void check_workers(const planned_wiring& plan, const std::vector<std::uint32_t>&
   const auto key = key_of(nodes.front());
   refuse(plan.file, key,
          (nodes.size() == 1 ? equals(key, plan.nodes[nodes.front()].workers) + " needs"
-                            : grouped(static_cast<std::uint64_t>(here)) + " workers on this machine need") +
+                            : grouped(static_cast<std::uint64_t>(on_cpu)) + " workers on this machine need") +
              " at least " + bytes_text(needed) + " for parameters and gradients, but only " + bytes_text(memory) +
              " of memory are available on this machine; reduce the number of workers, or divide them among nodes on "
              "several hosts");

@@ -1,4 +1,4 @@
-// What a run needs at least of this machine's memory, known before anything is allocated.
+// Checks how much of this machine's memory a run needs at least, before anything is allocated.
 #pragma once
 
 #include "troupe/runtime/plan/plan.hpp"
@@ -13,8 +13,8 @@ namespace troupe {
 void check_memory(const planned_work& so_far);
 
 /// Throws input_error if one of these nodes has more workers than a process can run, each with a thread, or if the
-/// parameters and gradients of all of them that compute on the CPU need more of this machine's memory than is
-/// available. `nodes` are numbers in the plan, at least one.
+/// parameters and gradients of all their workers that compute on the CPU need more of this machine's memory than is
+/// available. `nodes` holds at least one index in the plan.
 void check_workers(const planned_wiring& plan, const std::vector<std::uint32_t>& nodes);
 
 }  // namespace troupe

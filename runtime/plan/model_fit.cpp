@@ -26,13 +26,13 @@ std::vector<std::int64_t> output_sizes(const planned_data& so_far, models::loss_
   return sizes;
 }
 
-/// "model.name = "gpt" does not fit data.name = "digits": ".
+/// Returns text such as "model.name = "gpt" does not fit data.name = "digits": ".
 std::string does_not_fit(const topology::topology& file) {
   return "model.name = \"" + file.model.name + "\" does not fit data.name = \"" + file.data.name + "\": ";
 }
 
 /// Returns the models that take the samples, and the samples that the model takes, as the end of a message: "; use …".
-/// Empty for a model whose file decides what it takes.
+/// Returns an empty text for a model whose file decides what it takes.
 std::string other_choices(const planned_data& so_far) {
   if (so_far.model->fits == nullptr) return {};
   constexpr std::size_t most = 3;
@@ -86,12 +86,12 @@ models::loss_kind loss_of(const topology::topology& file, const models::network&
            "model.loss = \"nll\" requires log-probabilities, but " + file.model.name +
                " returns scores; use \"cross_entropy\"");
   const auto use = "; use \"" + models::name_of(own) + "\"";
-  const auto what = "model.loss = \"" + name + "\" does not fit the ";
+  const auto problem = "model.loss = \"" + name + "\" does not fit the ";
   if (own == loss_kind::mse && classes == 0)
     refuse(file, "model.loss",
-           what + "numeric targets of " + file.data.name + use +
+           problem + "numeric targets of " + file.data.name + use +
                (file.data.name == "tensors" ? ", or save the targets as int64 classes" : ""));
-  refuse(file, "model.loss", what + "output of " + file.model.name + use);
+  refuse(file, "model.loss", problem + "output of " + file.model.name + use);
 }
 
 void check_accuracy(const topology::topology& file, models::loss_kind loss) {
@@ -156,9 +156,9 @@ std::unique_ptr<models::network> network_of(const planned_data& so_far) try {
 } catch (const std::invalid_argument& reason) {
   refuse(so_far.file, "model.name", does_not_fit(so_far.file) + reason.what() + other_choices(so_far));
 } catch (const std::exception& reason) {
-  if (const auto what = models::out_of_memory(reason))
+  if (const auto detail = models::out_of_memory(reason))
     refuse(so_far.file, "model.name",
-           "model.name = \"" + so_far.file.model.name + "\" does not fit into the memory of this machine (" + *what +
+           "model.name = \"" + so_far.file.model.name + "\" does not fit into the memory of this machine (" + *detail +
                "); use a smaller model, or close other programs");
   throw;
 }
@@ -188,7 +188,7 @@ void try_out_bfloat16(const planned_work& so_far, models::network& net, std::int
 std::vector<std::string> try_out(const planned_work& so_far, models::loss_kind loss, models::network& net) {
   const auto& file = so_far.file;
   const auto about = does_not_fit(file);
-  constexpr std::int64_t samples = 2;  // one might hide which dimension counts them
+  constexpr std::int64_t samples = 2;  // a single sample could hide which dimension counts the samples
   at::Tensor output;
   const auto& script = file.model.script;
   const activity trying{(script.empty() ? "model.name = \"" + file.model.name + "\"" : script.string()) +
@@ -227,15 +227,15 @@ std::string note_on_missing_gradients(const planned_network& so_far, models::net
   }
   if (missing.empty()) return {};
   constexpr std::size_t most_names = 3;
-  const auto& all = so_far.layout.parameters;
+  const auto& parameters = so_far.layout.parameters;
   std::vector<std::string> names;
   std::int64_t elements = 0;
   for (const auto index : missing) {
-    elements += all.at(index).count;
-    if (names.size() < most_names) names.push_back(all.at(index).name);
+    elements += parameters.at(index).count;
+    if (names.size() < most_names) names.push_back(parameters.at(index).name);
   }
   if (missing.size() > most_names) names.push_back(std::to_string(missing.size() - most_names) + " others");
-  return grouped(missing.size()) + " of " + counted(all.size(), "tensor") + " (" +
+  return grouped(missing.size()) + " of " + counted(parameters.size(), "tensor") + " (" +
          grouped(static_cast<std::uint64_t>(elements)) + " of " +
          grouped(static_cast<std::uint64_t>(so_far.layout.parameter_count)) +
          " parameters) get no gradient in a trial step: " + topology::listed(names, "and") +
@@ -244,7 +244,7 @@ std::string note_on_missing_gradients(const planned_network& so_far, models::net
 
 std::string note_on_draws(const std::vector<std::string>& operators) {
   std::string names;
-  for (const auto& each : operators) names += (names.empty() ? "" : ", ") + each;
+  for (const auto& name : operators) names += (names.empty() ? "" : ", ") + name;
   return "the script draws random numbers (" + names +
          ") from LibTorch's global generator, which run.seed does not control; two runs differ";
 }

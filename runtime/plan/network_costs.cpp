@@ -12,20 +12,20 @@ namespace troupe {
 
 namespace {
 
-/// 1 MiB: small enough that folding and sending overlap, large enough that waking a thread for each message costs
-/// little. On slow links, where that is no cost, what a link carries in so many seconds: then, the hops of a tensor of
-/// less than 1 MiB overlap as well.
+/// A chunk has at most 1 MiB: small enough that folding and sending overlap, large enough that waking a thread for each
+/// message costs little. On slow links, where that cost does not matter, a chunk is what the link carries in
+/// seconds_of_a_chunk, so that the hops of a tensor of less than 1 MiB overlap as well.
 constexpr std::int64_t most_elements_of_a_chunk = 256 * 1024, least_elements_of_a_chunk = 4 * 1024;
 constexpr double seconds_of_a_chunk = 0.02;
 
-/// What connects two members, apart from links.
+/// How near two members are, apart from links.
 enum class nearness : std::uint8_t { process, host, network };
 
 double seconds(std::chrono::microseconds time) {
   return 1e-6 * static_cast<double>(time.count());
 }
 
-/// Makes the ways between members, and remembers what it assumed.
+/// Makes the ways between members and records what it assumed.
 class ways_between_members {
  public:
   ways_between_members(const planned_wiring& plan, std::vector<std::uint32_t> ids, bool placed)
@@ -70,7 +70,7 @@ class ways_between_members {
 
   rules::message_way assumed_way(std::uint32_t from, std::uint32_t to, nearness near) {
     if (near == nearness::process) return rules::way_in_process();
-    if (near == nearness::host)  // copying and checking takes the cores of the host, in both directions
+    if (near == nearness::host)  // copying and checking take the cores of the host, in both directions
       return {.out = number_of(wire::memory, {.which = host_of_[node_of_[from]]}),
               .out_rate = rate_between_processes,
               .per_message = seconds_per_message,
@@ -125,11 +125,11 @@ assumed_network assume_network(const planned_wiring& plan, const planned_exchang
   for (const auto& member : exchange.members) ids.push_back(member.ranks.front());
   const auto members = static_cast<std::uint32_t>(ids.size());
   ways_between_members ways{plan, std::move(ids), placed};
-  assumed_network made;
-  made.costs = rules::costs_of(members, [&](std::uint32_t from, std::uint32_t to) { return ways(from, to); });
-  for (const auto& link : plan.links) made.links.push_back(describe(link));
-  for (const auto near : ways.assumed()) made.links.push_back(text_of(near));
-  return made;
+  assumed_network network;
+  network.costs = rules::costs_of(members, [&](std::uint32_t from, std::uint32_t to) { return ways(from, to); });
+  for (const auto& link : plan.links) network.links.push_back(describe(link));
+  for (const auto near : ways.assumed()) network.links.push_back(text_of(near));
+  return network;
 }
 
 }  // namespace troupe

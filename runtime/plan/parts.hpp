@@ -16,12 +16,12 @@
 
 namespace troupe {
 
-/// "data.batch_size = 32".
+/// Returns text such as "data.batch_size = 32".
 inline std::string equals(const std::string& key, std::int64_t value) {
   return key + " = " + std::to_string(value);
 }
 
-/// "1×28×28".
+/// Returns text such as "1×28×28".
 std::string sizes_text(at::IntArrayRef sizes);
 
 /// Returns how the training samples are divided among the workers.
@@ -33,7 +33,7 @@ constexpr std::uint64_t most_steps = std::uint64_t{1} << 53;
 /// Returns an interval in steps.
 std::uint64_t steps_between(const topology::interval& every, std::uint64_t steps_per_epoch);
 
-/// Makes the network. Throws input_error if it does not take such samples.
+/// Makes the network. Throws input_error if it does not take the samples of the data set.
 std::unique_ptr<models::network> network_of(const planned_data& so_far);
 
 /// Returns the loss in effect. Throws input_error if it does not fit the output of the network or the targets, which
@@ -79,15 +79,15 @@ planned_exchange plan_exchange(const planned_network& so_far, const std::vector<
 /// follows all other exchanges. Throws input_error if the workers do not run their layers in lockstep.
 planned_exchange plan_norms(const planned_wiring& so_far, const std::vector<std::int64_t>& channels);
 
-/// Chooses for each exchange what depends on the network (exchange_traffic::choices), and derives its traffic.
+/// Chooses for each exchange what depends on the network (exchange_traffic::choices) and derives its traffic.
 std::vector<exchange_traffic> plan_traffic(const planned_wiring& so_far);
 
-/// Returns warnings about what is legal but probably not intended, one line each: what the plan does, and how to change
-/// it.
+/// Returns warnings about what is legal but probably not intended, one line each. A warning states what the plan does
+/// and how to change it.
 std::vector<std::string> warnings_of(const plan& plan);
 
-/// Returns a warning if the model returns probabilities but the loss expects scores; else nothing. `output` is the
-/// model's output for generated samples, [b, classes, …].
+/// Returns a warning if the model returns probabilities but the loss expects scores. `output` is the model's output for
+/// generated samples, [b, classes, …].
 std::vector<std::string> warnings_of_output(const at::Tensor& output, models::loss_kind loss);
 
 }  // namespace troupe

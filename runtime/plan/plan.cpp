@@ -68,8 +68,8 @@ std::uint64_t steps_of(const topology::topology& file, std::uint64_t steps_per_e
 }
 
 std::vector<planned_node> nodes_of(const topology::topology& file) {
-  const auto all = static_cast<std::uint32_t>(file.workers.count);
-  if (file.nodes.empty()) return {{.name = {}, .first_rank = 0, .workers = all}};
+  const auto all_workers = static_cast<std::uint32_t>(file.workers.count);
+  if (file.nodes.empty()) return {{.name = {}, .first_rank = 0, .workers = all_workers}};
   topology::check_node_workers(file, refusal_in(file));
   std::vector<planned_node> nodes;
   std::uint32_t placed = 0;
@@ -121,85 +121,87 @@ namespace {
 
 planned_data plan_data(const topology::topology& given, const data_facts& facts, const std::vector<numa_node>& memory) {
   auto expanded = expand_replicas(given, memory);
-  planned_data made{.file = std::move(expanded.file),
-                    .cores = std::move(expanded.cores),
-                    .notes = std::move(expanded.notes),
-                    .facts = facts};
-  const auto& file = made.file;
-  made.data = data::find_dataset(file.data.name);
-  made.model = models::find_network(file.model.name);
-  made.shape = shape_of(file.model, made.data->sample_shape.empty() ? facts.sample_shape : made.data->sample_shape,
-                        made.data->classes > 0 ? made.data->classes : facts.classes());
-  made.scale = scale_of(file, *made.data, made.shape, made.images());
-  made.augment = augmentation_of(file);
-  check_augmentation(made);
-  return made;
+  planned_data result{.file = std::move(expanded.file),
+                      .cores = std::move(expanded.cores),
+                      .notes = std::move(expanded.notes),
+                      .facts = facts};
+  const auto& file = result.file;
+  result.data = data::find_dataset(file.data.name);
+  result.model = models::find_network(file.model.name);
+  result.shape =
+      shape_of(file.model, result.data->sample_shape.empty() ? facts.sample_shape : result.data->sample_shape,
+               result.data->classes > 0 ? result.data->classes : facts.classes());
+  result.scale = scale_of(file, *result.data, result.shape, result.images());
+  result.augment = augmentation_of(file);
+  check_augmentation(result);
+  return result;
 }
 
 planned_work plan_work(planned_data so_far, const device::census& machine) {
-  planned_work made{std::move(so_far)};
-  const auto& file = made.file;
-  made.sampling = sampling_of(made);
-  made.workers = static_cast<std::uint32_t>(file.workers.count);
-  made.nodes = nodes_of(file);
-  made.devices = deal_devices(made, made.nodes, machine);
-  made.micro_batches = micro_batches_of(file);
-  made.steps_per_epoch = static_cast<std::uint64_t>(data::steps_per_epoch(made.sampling));
-  made.steps = steps_of(file, made.steps_per_epoch);
-  return made;
+  planned_work work{std::move(so_far)};
+  const auto& file = work.file;
+  work.sampling = sampling_of(work);
+  work.workers = static_cast<std::uint32_t>(file.workers.count);
+  work.nodes = nodes_of(file);
+  work.devices = deal_devices(work, work.nodes, machine);
+  work.micro_batches = micro_batches_of(file);
+  work.steps_per_epoch = static_cast<std::uint64_t>(data::steps_per_epoch(work.sampling));
+  work.steps = steps_of(file, work.steps_per_epoch);
+  return work;
 }
 
 planned_network plan_network(planned_work so_far, models::network& net) {
-  planned_network made{std::move(so_far)};
-  made.loss = loss_of(made.file, net, made.shape.classes);
-  check_accuracy(made.file, made.loss);
-  check_top_k(made);
-  check_evaluation(made);
-  check_last_batch(made);
-  made.layout = models::layout_of(net);
-  made.tied = models::tied_names_of(net);
-  made.constants = models::constants_of(net);
-  made.draws_elsewhere = net.draws_elsewhere();
-  if (!made.draws_elsewhere.empty()) made.notes.push_back(note_on_draws(made.draws_elsewhere));
-  if (net.takes_any_loss() || made.data->sample_shape.empty()) made.warnings = try_out(made, made.loss, net);
-  return made;
+  planned_network network{std::move(so_far)};
+  network.loss = loss_of(network.file, net, network.shape.classes);
+  check_accuracy(network.file, network.loss);
+  check_top_k(network);
+  check_evaluation(network);
+  check_last_batch(network);
+  network.layout = models::layout_of(net);
+  network.tied = models::tied_names_of(net);
+  network.constants = models::constants_of(net);
+  network.draws_elsewhere = net.draws_elsewhere();
+  if (!network.draws_elsewhere.empty()) network.notes.push_back(note_on_draws(network.draws_elsewhere));
+  if (net.takes_any_loss() || network.data->sample_shape.empty())
+    network.warnings = try_out(network, network.loss, net);
+  return network;
 }
 
 planned_wiring plan_wiring(planned_network so_far, const device::census& machine,
                            const std::vector<std::int64_t>& norm_channels) {
-  planned_wiring made{std::move(so_far)};
-  auto& file = made.file;
+  planned_wiring wiring{std::move(so_far)};
+  auto& file = wiring.file;
   for (std::uint32_t place = 0; place < file.exchanges.size(); ++place) {
-    made.exchanges.push_back(plan_exchange(made, made.exchanges, place));
-    file.exchanges[place].options = made.exchanges[place].settings;
+    wiring.exchanges.push_back(plan_exchange(wiring, wiring.exchanges, place));
+    file.exchanges[place].options = wiring.exchanges[place].settings;
   }
-  for (const auto& exchange : made.exchanges) check_carrier(made, exchange, machine);
-  check_budget(made);
-  check_each_worker(made);
-  if (file.model.sync_batch_norm) made.exchanges.push_back(plan_norms(made, norm_channels));
-  made.links = plan_links(made);
-  return made;
+  for (const auto& exchange : wiring.exchanges) check_carrier(wiring, exchange, machine);
+  check_budget(wiring);
+  check_each_worker(wiring);
+  if (file.model.sync_batch_norm) wiring.exchanges.push_back(plan_norms(wiring, norm_channels));
+  wiring.links = plan_links(wiring);
+  return wiring;
 }
 
 schedule schedule_of(const planned_wiring& so_far) {
   const auto& file = so_far.file;
-  schedule made{.steps = so_far.steps, .steps_per_epoch = so_far.steps_per_epoch};
-  made.evaluate_every = steps_between(file.evaluate.every, so_far.steps_per_epoch);
-  if (file.checkpoint.every) made.checkpoint_every = steps_between(*file.checkpoint.every, so_far.steps_per_epoch);
+  schedule when{.steps = so_far.steps, .steps_per_epoch = so_far.steps_per_epoch};
+  when.evaluate_every = steps_between(file.evaluate.every, so_far.steps_per_epoch);
+  if (file.checkpoint.every) when.checkpoint_every = steps_between(*file.checkpoint.every, so_far.steps_per_epoch);
   if (so_far.workers > 1 && so_far.replicas_agree())
-    made.verify_every = static_cast<std::uint64_t>(file.run.verify_every);
-  return made;
+    when.verify_every = static_cast<std::uint64_t>(file.run.verify_every);
+  return when;
 }
 
 planned_training plan_training(planned_wiring so_far, models::network& net) {
-  planned_training made{std::move(so_far)};
-  made.optimizer = optimizer_of(made);
-  made.when = schedule_of(made);
+  planned_training training{std::move(so_far)};
+  training.optimizer = optimizer_of(training);
+  training.when = schedule_of(training);
   // The code of a script is unknown. An L2 penalty is a function of all parameters and gives each of them a gradient.
-  if (!net.takes_any_loss() || made.optimizer.l2_penalty != 0) return made;
-  made.optimizer.tensors = tensors_of(made.layout);
-  if (auto note = note_on_missing_gradients(made, net); !note.empty()) made.notes.push_back(std::move(note));
-  return made;
+  if (!net.takes_any_loss() || training.optimizer.l2_penalty != 0) return training;
+  training.optimizer.tensors = tensors_of(training.layout);
+  if (auto note = note_on_missing_gradients(training, net); !note.empty()) training.notes.push_back(std::move(note));
+  return training;
 }
 
 }  // namespace
@@ -211,12 +213,12 @@ plan make_plan(const topology::topology& file, const data_facts& facts, const de
   check_memory(work);
   const auto net = network_of(work);
   auto wiring = plan_wiring(plan_network(std::move(work), *net), machine, net->norm_channels());
-  plan made{plan_training(std::move(wiring), *net)};
-  made.traffic = plan_traffic(made);
-  made.faults = plan_faults(made);
-  made.actors = actors_of(made);
-  for (const auto& warning : warnings_of(made)) made.warnings.push_back(warning);
-  return made;
+  plan result{plan_training(std::move(wiring), *net)};
+  result.traffic = plan_traffic(result);
+  result.faults = plan_faults(result);
+  result.actors = actors_of(result);
+  for (const auto& warning : warnings_of(result)) result.warnings.push_back(warning);
+  return result;
 }
 
 }  // namespace troupe

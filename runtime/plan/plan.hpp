@@ -23,9 +23,9 @@ struct planned_actor {
 
 /// What the ports of an exchange send to each other.
 struct exchange_traffic {
-  /// What was chosen for each bucket, or for the whole; empty if the kind chooses nothing.
+  /// Choice for each bucket, or for the whole tensor; empty if the kind chooses nothing.
   std::vector<choice> choices{};
-  std::vector<std::string> assumed_links{};  ///< Descriptions of the links by which it was chosen.
+  std::vector<std::string> assumed_links{};  ///< Descriptions of the links that the choices assume.
   /// Edges between ids, with the traffic of one exchange; that is the traffic of one step only if due.every is 1.
   std::vector<planned_edge> edges{};
   /// For each index in planned_exchange::ids(), the indices of all ports that this port ever sends to or receives from,

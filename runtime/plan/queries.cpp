@@ -16,8 +16,8 @@ double uses_per_step(const planned_exchange& exchange, const planned_edge& edge)
   return edge.used / static_cast<double>(exchange.due.every);
 }
 
-/// Returns whether all workers take part. At once in the common case: it is asked for each of perhaps a million
-/// workers.
+/// Returns whether all workers take part. The common case takes constant time, because this is called for each of
+/// perhaps a million workers.
 bool has_all(const planned_exchange& exchange, std::uint32_t workers) {
   return exchange.members.size() == workers || exchange.ranks().size() == workers;
 }
@@ -34,35 +34,36 @@ double sum_over_edges(const plan& plan, Member member) {
 }  // namespace
 
 std::vector<std::uint32_t> planned_exchange::ranks() const {
-  std::vector<std::uint32_t> all;
-  for (const auto& one : members) all.insert(all.end(), one.ranks.begin(), one.ranks.end());
-  if (!std::is_sorted(all.begin(), all.end())) std::sort(all.begin(), all.end());
-  return all;
+  std::vector<std::uint32_t> result;
+  for (const auto& member : members) result.insert(result.end(), member.ranks.begin(), member.ranks.end());
+  if (!std::is_sorted(result.begin(), result.end())) std::sort(result.begin(), result.end());
+  return result;
 }
 
 std::vector<std::uint32_t> planned_exchange::ids() const {
-  auto all = ranks();
-  for (std::uint32_t i = 0; i < nature.servers; ++i) all.push_back(first_server + i);
-  return all;
+  auto result = ranks();
+  for (std::uint32_t i = 0; i < nature.servers; ++i) result.push_back(first_server + i);
+  return result;
 }
 
 std::vector<std::string> planned_exchange::names() const {
   std::vector<std::string> result;
-  for (const auto& one : members) result.push_back(one.name);
+  for (const auto& member : members) result.push_back(member.name);
   return result;
 }
 
 bool planned_exchange::has_groups() const {
-  return std::any_of(members.begin(), members.end(), [](const auto& one) { return one.ranks.size() > 1; });
+  return std::any_of(members.begin(), members.end(), [](const auto& member) { return member.ranks.size() > 1; });
 }
 
 worker_groups planned_exchange::groups() const {
-  const auto all = ranks();
+  const auto sorted_ranks = ranks();
   worker_groups result;
-  for (const auto& one : members) {
+  for (const auto& member : members) {
     auto& group = result.emplace_back();
-    for (const auto rank : one.ranks)
-      group.push_back(static_cast<std::uint32_t>(std::lower_bound(all.begin(), all.end(), rank) - all.begin()));
+    for (const auto rank : member.ranks)
+      group.push_back(static_cast<std::uint32_t>(std::lower_bound(sorted_ranks.begin(), sorted_ranks.end(), rank) -
+                                                 sorted_ranks.begin()));
   }
   return result;
 }
@@ -87,26 +88,27 @@ std::uint32_t planned_wiring::servers() const {
 
 std::vector<const planned_exchange*> planned_wiring::stores() const {
   std::vector<const planned_exchange*> memories;
-  for (const auto& one : exchanges)
-    if (!one.nature.in_loop) memories.push_back(&one);
+  for (const auto& exchange : exchanges)
+    if (!exchange.nature.in_loop) memories.push_back(&exchange);
   if (!memories.empty()) return memories;
-  const auto holds = [&](const auto& one) { return one.nature.servers > 0 && has_all(one, workers); };
-  const auto found = std::find_if(exchanges.begin(), exchanges.end(), holds);
-  if (found == exchanges.end()) return {};
-  return {&*found};
+  const auto holds = [&](const auto& exchange) { return exchange.nature.servers > 0 && has_all(exchange, workers); };
+  const auto store = std::find_if(exchanges.begin(), exchanges.end(), holds);
+  if (store == exchanges.end()) return {};
+  return {&*store};
 }
 
 const planned_exchange* planned_wiring::memory_of(std::uint32_t rank) const {
-  const auto found = std::find_if(exchanges.begin(), exchanges.end(), [&](const auto& one) {
-    if (one.nature.in_loop) return false;
-    const auto ranks = one.ranks();
+  const auto found = std::find_if(exchanges.begin(), exchanges.end(), [&](const auto& exchange) {
+    if (exchange.nature.in_loop) return false;
+    const auto ranks = exchange.ranks();
     return std::binary_search(ranks.begin(), ranks.end(), rank);
   });
   return found == exchanges.end() ? nullptr : &*found;
 }
 
 const planned_exchange* planned_wiring::norms() const {
-  const auto found = std::find_if(exchanges.begin(), exchanges.end(), [](const auto& one) { return one.of_norms; });
+  const auto found =
+      std::find_if(exchanges.begin(), exchanges.end(), [](const auto& exchange) { return exchange.of_norms; });
   return found == exchanges.end() ? nullptr : &*found;
 }
 
@@ -114,9 +116,9 @@ bool planned_wiring::replicas_agree() const {
   // A step on a GPU rounds differently from one on the CPU.
   const auto alike = [&](const auto& device) { return device.type() == devices.front().type(); };
   if (!std::all_of(devices.begin(), devices.end(), alike)) return false;
-  return !exchanges.empty() && std::all_of(exchanges.begin(), exchanges.end(), [&](const auto& one) {
-    return one.carries.sends == slot::gradient && one.nature.same_for_all && one.due.every == 1 &&
-           has_all(one, workers);
+  return !exchanges.empty() && std::all_of(exchanges.begin(), exchanges.end(), [&](const auto& exchange) {
+    return exchange.carries.sends == slot::gradient && exchange.nature.same_for_all && exchange.due.every == 1 &&
+           has_all(exchange, workers);
   });
 }
 
@@ -125,19 +127,20 @@ bool planned_wiring::buffers_agree() const {
 }
 
 bool planned_wiring::deterministic() const {
-  return std::all_of(exchanges.begin(), exchanges.end(), [](const auto& one) { return one.nature.deterministic; });
+  return std::all_of(exchanges.begin(), exchanges.end(),
+                     [](const auto& exchange) { return exchange.nature.deterministic; });
 }
 
 bool planned_wiring::promises_bits() const {
   return deterministic() && draws_elsewhere.empty() && !file.run.max_seconds &&
          std::none_of(exchanges.begin(), exchanges.end(),
-                      [](const auto& one) { return !one.nature.sums_by.empty(); }) &&
-         std::all_of(devices.begin(), devices.end(), [](const auto& one) { return one.is_cpu(); });
+                      [](const auto& exchange) { return !exchange.nature.sums_by.empty(); }) &&
+         std::all_of(devices.begin(), devices.end(), [](const auto& device) { return device.is_cpu(); });
 }
 
 bool planned_wiring::workers_are_independent() const {
-  return !stores().empty() && std::all_of(exchanges.begin(), exchanges.end(), [](const auto& one) {
-    return !one.nature.waits_for_others && one.nature.servers > 0 && !one.has_groups();
+  return !stores().empty() && std::all_of(exchanges.begin(), exchanges.end(), [](const auto& exchange) {
+    return !exchange.nature.waits_for_others && exchange.nature.servers > 0 && !exchange.has_groups();
   });
 }
 

@@ -22,19 +22,19 @@ std::uint64_t steps_in(double epochs, std::uint64_t steps_per_epoch) {
 learning_rate schedule_of(const planned_work& so_far, double lr) {
   const auto& file = so_far.file;
   const auto& given = file.optimizer;
-  learning_rate made{.warmup_steps = steps_in(given.warmup_epochs, so_far.steps_per_epoch),
+  learning_rate rate{.warmup_steps = steps_in(given.warmup_epochs, so_far.steps_per_epoch),
                      .warmup_start = given.warmup_start,
                      .decay_factor = given.decay_factor,
                      .power = given.decay_power,
                      .hold = given.schedule_by == "epoch" ? so_far.steps_per_epoch : 1,
                      .steps = so_far.steps};
-  if (given.schedule == "cosine") made.how = learning_rate::decay::cosine;
-  if (given.schedule == "polynomial") made.how = learning_rate::decay::polynomial;
+  if (given.schedule == "cosine") rate.how = learning_rate::decay::cosine;
+  if (given.schedule == "polynomial") rate.how = learning_rate::decay::polynomial;
   if (given.min_lr > lr)
     refuse(file, "optimizer.min_lr",
            "optimizer.min_lr = " + human_number(given.min_lr) + " exceeds the learning rate " + human_number(lr) +
                "; expected at most that value");
-  if (given.min_lr > 0) made.minimum = given.min_lr / lr;
+  if (given.min_lr > 0) rate.minimum = given.min_lr / lr;
   if (given.schedule == "step") {
     if (given.decay_epochs.empty())
       refuse(file, "optimizer.schedule",
@@ -42,20 +42,20 @@ learning_rate schedule_of(const planned_work& so_far, double lr) {
     if (!std::is_sorted(given.decay_epochs.begin(), given.decay_epochs.end()))
       refuse(file, "optimizer.decay_epochs",
              "optimizer.decay_epochs must be in ascending order; expected for example [80, 120]");
-    made.how = learning_rate::decay::step;
-    for (const auto epochs : given.decay_epochs) made.decay_at.push_back(steps_in(epochs, so_far.steps_per_epoch));
+    rate.how = learning_rate::decay::step;
+    for (const auto epochs : given.decay_epochs) rate.decay_at.push_back(steps_in(epochs, so_far.steps_per_epoch));
   }
-  return made;
+  return rate;
 }
 
 /// Returns whether every step averages the gradients of all workers.
 bool averages_all_gradients(const planned_wiring& so_far) {
-  const auto& all = so_far.exchanges;
-  const auto of_all = [&](const planned_exchange& one) {
-    return one.carries.sends == slot::gradient && one.nature.same_for_all && one.due.every == 1 &&
-           one.ranks().size() == so_far.workers;
+  const auto& exchanges = so_far.exchanges;
+  const auto of_all = [&](const planned_exchange& exchange) {
+    return exchange.carries.sends == slot::gradient && exchange.nature.same_for_all && exchange.due.every == 1 &&
+           exchange.ranks().size() == so_far.workers;
   };
-  return so_far.deterministic() && std::any_of(all.begin(), all.end(), of_all);
+  return so_far.deterministic() && std::any_of(exchanges.begin(), exchanges.end(), of_all);
 }
 
 /// Returns the batch size for which optimizer.lr was chosen.
@@ -96,20 +96,20 @@ std::string schedule_text(const topology::optimizer_settings& given) {
   return text;
 }
 
-/// "3 of 8 tensors".
+/// Returns text such as "3 of 8 tensors".
 std::string decayed_text(const planned_training& plan) {
-  const auto& all = plan.layout.parameters;
+  const auto& parameters = plan.layout.parameters;
   const auto& undecayed = plan.optimizer.undecayed;
   const auto decays = [&](const models::flat_entry& entry) {
     return std::none_of(undecayed.begin(), undecayed.end(), [&](const range& where) {
       return entry.first >= where.first && entry.first < where.first + where.count;
     });
   };
-  return std::to_string(std::count_if(all.begin(), all.end(), decays)) + " of " + std::to_string(all.size()) +
-         " tensors";
+  return std::to_string(std::count_if(parameters.begin(), parameters.end(), decays)) + " of " +
+         std::to_string(parameters.size()) + " tensors";
 }
 
-/// "0.01 for a batch of 32, scaled linearly to 128".
+/// Returns text such as "0.01 for a batch of 32, scaled linearly to 128".
 std::string scaling_text(const planned_training& plan) {
   const auto& given = plan.file.optimizer;
   return human_number(given.lr) + " for a batch of " + std::to_string(base_batch(plan)) + ", scaled " +
@@ -128,21 +128,21 @@ std::vector<range> tensors_of(const models::flat_layout& layout) {
 optimizer_options optimizer_of(const planned_wiring& so_far) {
   const auto& file = so_far.file;
   const auto& given = file.optimizer;
-  optimizer_options made{.name = given.name,
-                         .lr = scaled_lr(so_far),
-                         .momentum = given.momentum,
-                         .weight_decay = given.weight_decay,
-                         .nesterov = given.nesterov,
-                         .clip_norm = given.clip_norm,
-                         .l2_penalty = given.l2_penalty,
-                         .undecayed = undecayed_of(file, so_far.layout, so_far.tied),
-                         .grad_averaging = given.grad_averaging,
-                         .starts_at_gradient = given.moment_start == "gradient",
-                         .betas = given.betas};
-  made.eps = given.eps.value_or(made.eps);
-  made.schedule = schedule_of(so_far, made.lr);
-  if (find_optimizer(given.name)->by_layer) made.tensors = tensors_of(so_far.layout);
-  return made;
+  optimizer_options options{.name = given.name,
+                            .lr = scaled_lr(so_far),
+                            .momentum = given.momentum,
+                            .weight_decay = given.weight_decay,
+                            .nesterov = given.nesterov,
+                            .clip_norm = given.clip_norm,
+                            .l2_penalty = given.l2_penalty,
+                            .undecayed = undecayed_of(file, so_far.layout, so_far.tied),
+                            .grad_averaging = given.grad_averaging,
+                            .starts_at_gradient = given.moment_start == "gradient",
+                            .betas = given.betas};
+  options.eps = given.eps.value_or(options.eps);
+  options.schedule = schedule_of(so_far, options.lr);
+  if (find_optimizer(given.name)->by_layer) options.tensors = tensors_of(so_far.layout);
+  return options;
 }
 
 std::int64_t effective_batch(const planned_wiring& so_far) {
@@ -168,28 +168,28 @@ std::string optimizer_text(const planned_training& plan) {
 
 data::augmentation augmentation_of(const topology::topology& file) {
   const auto& given = file.augment;
-  data::augmentation made;
-  if (given.preset == "crop_flip") made = {.crop_padding = 4, .flip = 0.5};
+  data::augmentation result;
+  if (given.preset == "crop_flip") result = {.crop_padding = 4, .flip = 0.5};
   if (given.preset == "affine_jitter")
-    made = {.flip = 0.5,
-            .rotation = 10,
-            .shear = 10,
-            .scale = {0.8, 1.2},
-            .brightness = 0.2,
-            .contrast = 0.2,
-            .saturation = 0.2};
-  made.crop_padding = given.crop_padding.value_or(made.crop_padding);
-  made.flip = given.flip.value_or(made.flip);
-  made.rotation = given.rotation.value_or(made.rotation);
-  made.shear = given.shear.value_or(made.shear);
-  if (!given.scale.empty()) made.scale = given.scale;
-  made.brightness = given.brightness.value_or(made.brightness);
-  made.contrast = given.contrast.value_or(made.contrast);
-  made.saturation = given.saturation.value_or(made.saturation);
-  made.hue = given.hue.value_or(made.hue);
-  if (!made.scale.empty() && (made.scale.size() != 2 || made.scale[0] > made.scale[1]))
+    result = {.flip = 0.5,
+              .rotation = 10,
+              .shear = 10,
+              .scale = {0.8, 1.2},
+              .brightness = 0.2,
+              .contrast = 0.2,
+              .saturation = 0.2};
+  result.crop_padding = given.crop_padding.value_or(result.crop_padding);
+  result.flip = given.flip.value_or(result.flip);
+  result.rotation = given.rotation.value_or(result.rotation);
+  result.shear = given.shear.value_or(result.shear);
+  if (!given.scale.empty()) result.scale = given.scale;
+  result.brightness = given.brightness.value_or(result.brightness);
+  result.contrast = given.contrast.value_or(result.contrast);
+  result.saturation = given.saturation.value_or(result.saturation);
+  result.hue = given.hue.value_or(result.hue);
+  if (!result.scale.empty() && (result.scale.size() != 2 || result.scale[0] > result.scale[1]))
     refuse(file, "augment.scale", "augment.scale must be a minimum and a maximum; expected for example [0.8, 1.2]");
-  return made;
+  return result;
 }
 
 data::normalisation scale_of_preset(const topology::topology& file, std::int64_t channels) {

@@ -1,4 +1,4 @@
-// How a plan that cannot be made is refused.
+// Reports why a plan cannot be made.
 #pragma once
 
 #include "troupe/runtime/topology/constraints.hpp"
@@ -18,7 +18,7 @@ namespace troupe {
   throw input_error(from.empty() ? reason : from + ": " + reason);
 }
 
-/// Returns what throws input_error for a violation of a rule. `file` must outlive it.
+/// Returns a function that throws input_error for a violation of a rule. `file` must outlive it.
 inline topology::refusal refusal_in(const topology::topology& file) {
   return [&file](const std::string& path, const std::string& text) {
     refuse(file, topology::named_path(file, path), text);

@@ -42,8 +42,8 @@ struct data_facts {
   std::shared_ptr<const data::sample_shards> shards{};  ///< Samples of each worker, for a split by class.
   std::optional<data::sparsity> sparsity{};             ///< Sparsity of sparse samples, if it was computed.
   std::int64_t evaluated{0};                            ///< Number of evaluated samples; 0 if unknown.
-  bool evaluates_training{false};  ///< Whether those are the training samples, because there are no others.
-  bool evaluates_held_out{false};  ///< Whether those were held out of the training samples.
+  bool evaluates_training{false};  ///< Whether training samples are evaluated, because there are no others.
+  bool evaluates_held_out{false};  ///< Whether the evaluated samples were held out of the training samples.
   std::vector<std::vector<std::int64_t>> class_counts{};  ///< Samples per worker and class, for a split by class.
 
   data_facts(std::int64_t training_samples) : samples(training_samples) {}
@@ -116,15 +116,15 @@ struct planned_exchange {
   std::shared_ptr<const common_facts> common{};  ///< What all members share: see exchange_kind::make_common.
   /// Layout of the exchanged tensor: the parameters, and the float buffers if they are mixed.
   models::flat_layout layout{};
-  std::vector<range> buckets{};  ///< Parts of it that are exchanged separately; empty means all at once.
-  /// What is around its members, from the inside out.
+  std::vector<range> buckets{};  ///< Parts of the tensor that are exchanged separately; empty means all at once.
+  /// Wrappers around its members, from the inside out.
   std::vector<wrapper> wrappers{};
   /// Whether it exchanges statistics of batch norms, in the buckets that norm_exchange requires.
   bool of_norms{false};
   cadence due{};                    ///< The steps in which it happens.
   encoding how{encoding::float32};  ///< Encoding of its messages.
   std::vector<int> cores{};         ///< Cores near a shared memory, where its workers stay; empty means any core.
-  std::uint32_t first_server{0};    ///< Id of its first server; ids of servers count on from the workers.
+  std::uint32_t first_server{0};    ///< Id of its first server; ids of servers follow those of workers.
 
   std::vector<std::uint32_t> ranks() const;  ///< Ranks of all its workers, ascending.
   std::vector<std::uint32_t> ids() const;  ///< ranks(), then the ids of its servers; its ports address these by index.
@@ -148,18 +148,18 @@ struct planned_wiring : planned_network {
   bool replicas_agree() const;  ///< Whether all workers have equal parameters after each step.
   bool buffers_agree() const;   ///< Whether all workers have equal float buffers, or none.
   bool deterministic() const;   ///< Whether no result depends on the order of arrival.
-  bool promises_bits() const;   ///< Whether, in addition, everything is computed and summed on CPUs, in an order
+  bool promises_bits() const;   ///< Whether deterministic(), everything is computed and summed on CPUs in an order
                                 ///< fixed by the file, all randomness is a function of the seed, and there is no
                                 ///< time limit.
   bool workers_are_independent() const;  ///< Whether no worker ever waits for another, and servers hold the result.
 };
 
-/// Stage 5: the updates of the parameters, and when what else happens.
+/// Stage 5: the updates of the parameters, and the schedule of everything else.
 struct planned_training : planned_wiring {
   optimizer_options optimizer{};
   schedule when{};
 
-  /// Returns whether this node keeps copies of checkpoints: the second one, if checkpoint.copies is 2.
+  /// Returns whether this node keeps copies of checkpoints. Only the second node does, if checkpoint.copies is 2.
   bool keeps_copies(std::uint32_t node) const;
 };
 

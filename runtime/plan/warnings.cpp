@@ -11,8 +11,8 @@ namespace troupe {
 
 namespace {
 
-/// Workers that take part in no exchange train separate models, which only the result averages.
-void check_exchanges(const plan& plan, std::vector<std::string>& found) {
+/// Warns about workers that take part in no exchange: their separate models are averaged only in the result.
+void check_exchanges(const plan& plan, std::vector<std::string>& warnings) {
   if (plan.workers == 1) return;
   std::vector<bool> takes_part(plan.workers);
   for (const auto& exchange : plan.exchanges)
@@ -27,35 +27,35 @@ void check_exchanges(const plan& plan, std::vector<std::string>& found) {
       : alone.size() <= 8
           ? topology::listed(alone, "and") + (alone.size() == 1 ? " takes" : " take") + " part in no exchange"
           : grouped(alone.size()) + " workers, " + alone.front() + " among them, take part in no exchange";
-  found.push_back(which + ": each of them trains a separate model, and the models are averaged only at the end; " +
-                  (none ? "add an [exchange] for all workers" : "add them to the members of an exchange") +
-                  ", or reduce workers.count");
+  warnings.push_back(which + ": each of them trains a separate model, and the models are averaged only at the end; " +
+                     (none ? "add an [exchange] for all workers" : "add them to the members of an exchange") +
+                     ", or reduce workers.count");
 }
 
-void check_optimizer(const plan& plan, std::vector<std::string>& found) {
+void check_optimizer(const plan& plan, std::vector<std::string>& warnings) {
   const auto& given = plan.file.optimizer;
-  if (given.lr == 0) found.push_back("optimizer.lr = 0 does not change the weights");
+  if (given.lr == 0) warnings.push_back("optimizer.lr = 0 does not change the weights");
   if (given.weight_decay == 0 && (!given.no_decay.empty() || given.decay_min_dims > 0))
-    found.push_back(std::string(given.no_decay.empty() ? "optimizer.decay_min_dims" : "optimizer.no_decay") +
-                    " has no effect without optimizer.weight_decay");
+    warnings.push_back(std::string(given.no_decay.empty() ? "optimizer.decay_min_dims" : "optimizer.no_decay") +
+                       " has no effect without optimizer.weight_decay");
   if (given.schedule_by == "epoch" && given.schedule == "constant" && given.warmup_epochs == 0)
-    found.push_back("optimizer.schedule_by has no effect without a schedule or a warm-up");
+    warnings.push_back("optimizer.schedule_by has no effect without a schedule or a warm-up");
 }
 
-/// If each worker has few classes and a batch exceeds every one of them, the batch size is probably a mistake.
-void check_classes(const plan& plan, std::vector<std::string>& found) {
+/// Warns about a batch that is larger than any class of any worker of a split by label, which is probably a mistake.
+void check_classes(const plan& plan, std::vector<std::string>& warnings) {
   if (plan.file.data.split != "by_label") return;
   std::int64_t most = 0;
   for (const auto& counts : plan.facts.class_counts)
     for (const auto count : counts) most = std::max(most, count);
   if (most == 0 || plan.sampling.batch_size <= most) return;
-  found.push_back("data.batch_size = " + std::to_string(plan.sampling.batch_size) +
-                  " is larger than the number of samples that any worker has of any class (at most " +
-                  grouped(static_cast<std::uint64_t>(most)) + " with data.split = \"" + plan.file.data.split +
-                  "\"); reduce the batch size or the number of workers");
+  warnings.push_back("data.batch_size = " + std::to_string(plan.sampling.batch_size) +
+                     " is larger than the number of samples that any worker has of any class (at most " +
+                     grouped(static_cast<std::uint64_t>(most)) + " with data.split = \"" + plan.file.data.split +
+                     "\"); reduce the batch size or the number of workers");
 }
 
-/// Returns "used only by X" if the explanation of a key says so; defaults and requirements are left out.
+/// Returns "used only by X" if the explanation of a key contains it, without defaults and requirements.
 std::string condition_of(const std::string& explanation) {
   const auto begin = explanation.find("Used only");
   if (begin == std::string::npos) return {};
@@ -65,61 +65,63 @@ std::string condition_of(const std::string& explanation) {
   return condition.ends_with('.') ? condition.substr(0, condition.size() - 1) : condition;
 }
 
-void add_unused(const std::string& key, const setting& row, std::vector<std::string>& found) {
+void add_unused(const std::string& key, const setting& row, std::vector<std::string>& warnings) {
   const auto condition = condition_of(row.explanation);
-  found.push_back(
+  warnings.push_back(
       key + " has no effect in this topology" +
       (condition.empty() ? "; `troupe explain " + row.name + "` describes when it is used" : ": it is " + condition));
 }
 
 /// Warns about what would happen only after the end of the run.
-void check_length(const plan& plan, std::vector<std::string>& found) {
+void check_length(const plan& plan, std::vector<std::string>& warnings) {
   if (plan.steps == 0) return;
   const auto run = "the run has only " + counted(plan.steps, "step");
   for (const auto& exchange : plan.exchanges)
     if (exchange.nature.in_loop && exchange.due.next_due(exchange.due.lead) >= plan.steps + exchange.due.lead)
-      found.push_back("the exchange \"" + exchange.name + "\" never takes place: it is due every " +
-                      grouped(exchange.due.every) + " steps, but " + run + "; reduce its `every`");
+      warnings.push_back("the exchange \"" + exchange.name + "\" never takes place: it is due every " +
+                         grouped(exchange.due.every) + " steps, but " + run + "; reduce its `every`");
   const auto& schedule = plan.optimizer.schedule;
   if (schedule.warmup_steps >= plan.steps && schedule.warmup_steps > 0)
-    found.push_back("optimizer.warmup_epochs lasts " + grouped(schedule.warmup_steps) + " steps, but " + run +
-                    ", so the learning rate never reaches optimizer.lr");
+    warnings.push_back("optimizer.warmup_epochs lasts " + grouped(schedule.warmup_steps) + " steps, but " + run +
+                       ", so the learning rate never reaches optimizer.lr");
   if (!schedule.decay_at.empty() && schedule.decay_at.front() >= plan.steps)
-    found.push_back("optimizer.decay_epochs begins at step " + grouped(schedule.decay_at.front()) + ", but " + run +
-                    ", so the learning rate never decays");
+    warnings.push_back("optimizer.decay_epochs begins at step " + grouped(schedule.decay_at.front()) + ", but " + run +
+                       ", so the learning rate never decays");
 }
 
 /// Warns about keys that are set but not used: parsing has unset them, or their condition is not met.
-void check_unused(const plan& plan, std::vector<std::string>& found) {
+void check_unused(const plan& plan, std::vector<std::string>& warnings) {
   const auto& file = plan.file;
   const auto& given = file.given;
   for (const auto& section : topology::sections())
     for (const auto& key : section.keys) {
       const auto path = section.name + "." + key.row.name;
-      if (!section.repeated() && given.has(path) && !key.get(file, 0)) add_unused(path, key.row, found);
+      if (!section.repeated() && given.has(path) && !key.get(file, 0)) add_unused(path, key.row, warnings);
     }
   if (!file.evaluate.target_accuracy && file.evaluate.target_hold != topology::evaluate_settings{}.target_hold)
-    found.push_back("evaluate.target_hold has no effect without evaluate.target_accuracy");
+    warnings.push_back("evaluate.target_hold has no effect without evaluate.target_accuracy");
   for (const std::string key : {"checkpoint.keep", "checkpoint.copies"})
-    if (!file.checkpoint.every && given.has(key)) found.push_back(key + " has no effect without checkpoint.every");
+    if (!file.checkpoint.every && given.has(key)) warnings.push_back(key + " has no effect without checkpoint.every");
   const topology::run_settings defaults;
   for (const auto& [key, changed] : {std::pair{"run.silence", file.run.silence != defaults.silence},
                                      {"run.join_timeout", file.run.join_timeout != defaults.join_timeout}})
-    if (file.nodes.empty() && changed) found.push_back(std::string(key) + " has no effect without [[node]] sections");
+    if (file.nodes.empty() && changed)
+      warnings.push_back(std::string(key) + " has no effect without [[node]] sections");
   if (plan.when.verify_every == 0 && file.run.verify_every > 0 && given.has("run.verify_every"))
-    found.push_back("run.verify_every has no effect, because this wiring does not keep the workers' parameters equal");
+    warnings.push_back(
+        "run.verify_every has no effect, because this wiring does not keep the workers' parameters equal");
   for (std::size_t i = 0; i < file.exchanges.size(); ++i) {
     const auto& exchange = file.exchanges[i];
     const auto called = file.exchanges.size() == 1 ? "exchange." : "exchange." + exchange.name + ".";
     for (const auto& row : plan.exchanges.at(i).kind->settings)
       if (given.has("exchange." + exchange.name + "." + row.name) && !exchange.options.contains(row.name))
-        add_unused(called + row.name, row, found);
+        add_unused(called + row.name, row, warnings);
   }
 }
 
-/// Warns about nodes that listen elsewhere on their own host: unless another program forwards connections there, no
-/// node reaches them.
-void check_nodes(const plan& plan, std::vector<std::string>& found) {
+/// Warns about nodes that listen on their own host, but not at their address: no node reaches them unless another
+/// program forwards connections.
+void check_nodes(const plan& plan, std::vector<std::string>& warnings) {
   const auto host = [](const topology::endpoint& where) {
     return where.host == "localhost" ? "127.0.0.1" : where.host;
   };
@@ -127,23 +129,23 @@ void check_nodes(const plan& plan, std::vector<std::string>& found) {
     if (!topology::is_loopback(node.address) || !topology::is_loopback(node.listen)) continue;
     if (host(node.listen) == host(node.address) && node.listen.port == node.address.port) continue;
     const auto address = print_endpoint(node.address);
-    found.push_back("node." + node.name + ".listen = \"" + print_endpoint(node.listen) +
-                    "\" does not accept connections to " + address +
-                    ", the address of the node, unless another program forwards them; remove listen");
+    warnings.push_back("node." + node.name + ".listen = \"" + print_endpoint(node.listen) +
+                       "\" does not accept connections to " + address +
+                       ", the address of the node, unless another program forwards them; remove listen");
   }
 }
 
 }  // namespace
 
 std::vector<std::string> warnings_of(const plan& plan) {
-  std::vector<std::string> found;
-  check_nodes(plan, found);
-  check_exchanges(plan, found);
-  check_optimizer(plan, found);
-  check_classes(plan, found);
-  check_unused(plan, found);
-  check_length(plan, found);
-  return found;
+  std::vector<std::string> warnings;
+  check_nodes(plan, warnings);
+  check_exchanges(plan, warnings);
+  check_optimizer(plan, warnings);
+  check_classes(plan, warnings);
+  check_unused(plan, warnings);
+  check_length(plan, warnings);
+  return warnings;
 }
 
 std::vector<std::string> warnings_of_output(const at::Tensor& output, models::loss_kind loss) {

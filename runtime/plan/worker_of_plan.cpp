@@ -21,8 +21,8 @@ std::shared_ptr<const std::vector<range>> shared_buckets(const planned_exchange&
 /// Returns whether a worker takes part in an exchange.
 bool takes_part(const plan& plan, const planned_exchange& exchange, std::uint32_t rank) {
   if (exchange.members.size() == plan.workers) return true;
-  return std::any_of(exchange.members.begin(), exchange.members.end(), [&](const auto& one) {
-    return std::find(one.ranks.begin(), one.ranks.end(), rank) != one.ranks.end();
+  return std::any_of(exchange.members.begin(), exchange.members.end(), [&](const auto& member) {
+    return std::find(member.ranks.begin(), member.ranks.end(), rank) != member.ranks.end();
   });
 }
 
@@ -36,18 +36,18 @@ std::vector<loop_word> loop_of(const plan& plan, std::uint32_t rank) {
       loop.emplace_back(verb::apply);
     else {
       const auto named = [&](const planned_exchange& exchange) { return exchange.name == word; };
-      const auto found = std::find_if(plan.exchanges.begin(), plan.exchanges.end(), named);
-      TROUPE_ASSERT(found != plan.exchanges.end(), "every word of a loop is a verb or an exchange");
-      if (!takes_part(plan, *found, rank)) continue;
-      loop.emplace_back(exchange_word{
-          .place = static_cast<std::uint32_t>(found - plan.exchanges.begin()),
-          .sends = found->carries.sends,
-          .answers = found->carries.answers,
-          .when = found->due,
-          .elements = found->layout.parameter_end,
-          .gradient_first = found->layout.parameter_end > plan.layout.parameter_end || plan.memory_of(rank) != nullptr,
-          .buckets = shared_buckets(*found),
-          .on_device = found->nature.carried_by == carrier::device_library});
+      const auto exchange = std::find_if(plan.exchanges.begin(), plan.exchanges.end(), named);
+      TROUPE_ASSERT(exchange != plan.exchanges.end(), "every word of a loop is a verb or an exchange");
+      if (!takes_part(plan, *exchange, rank)) continue;
+      loop.emplace_back(exchange_word{.place = static_cast<std::uint32_t>(exchange - plan.exchanges.begin()),
+                                      .sends = exchange->carries.sends,
+                                      .answers = exchange->carries.answers,
+                                      .when = exchange->due,
+                                      .elements = exchange->layout.parameter_end,
+                                      .gradient_first = exchange->layout.parameter_end > plan.layout.parameter_end ||
+                                                        plan.memory_of(rank) != nullptr,
+                                      .buckets = shared_buckets(*exchange),
+                                      .on_device = exchange->nature.carried_by == carrier::device_library});
     }
   }
   return loop;
@@ -67,7 +67,7 @@ std::uint32_t steps_at_once(const plan& plan, std::uint32_t rank, std::int64_t f
 bool shows_contributions(const plan& plan) {
   return plan.stores().empty() && !plan.replicas_agree() &&
          std::any_of(plan.exchanges.begin(), plan.exchanges.end(),
-                     [](const auto& one) { return one.carries.sends == slot::parameters; });
+                     [](const auto& exchange) { return exchange.carries.sends == slot::parameters; });
 }
 
 /// Returns the names of all exchanges, by place.
@@ -138,37 +138,37 @@ std::uint32_t node_of(const plan& plan, const actor_id& actor) {
 replica_options replica_options_of(const plan& plan, const data::dataset_pair& data, std::uint32_t rank,
                                    models::buffer_pool pool) {
   const auto& file = plan.file;
-  replica_options made{network_of(plan)};
-  made.run = run_id_of(plan);
-  made.rank = rank_id{rank};
-  made.pool = std::move(pool);
-  made.samples = data.train;
-  made.sampling = plan.sampling;
-  made.sampling.rank = rank;
-  made.optimizer = plan.optimizer;
-  made.micro_batches = plan.micro_batches;
-  made.local_steps = local_steps(plan, rank);
-  made.batches = plan.steps;
-  made.augment = plan.augment;
-  made.bfloat16 = file.workers.precision == "bfloat16";
-  made.stop_on_non_finite = file.run.stop_on_non_finite;
-  return made;
+  replica_options options{network_of(plan)};
+  options.run = run_id_of(plan);
+  options.rank = rank_id{rank};
+  options.pool = std::move(pool);
+  options.samples = data.train;
+  options.sampling = plan.sampling;
+  options.sampling.rank = rank;
+  options.optimizer = plan.optimizer;
+  options.micro_batches = plan.micro_batches;
+  options.local_steps = local_steps(plan, rank);
+  options.batches = plan.steps;
+  options.augment = plan.augment;
+  options.bfloat16 = file.workers.precision == "bfloat16";
+  options.stop_on_non_finite = file.run.stop_on_non_finite;
+  return options;
 }
 
 worker_options options_of_worker(const plan& plan, std::uint32_t rank, const at::Tensor& initial) {
-  worker_options made;
-  made.run = run_id_of(plan);
-  made.rank = rank_id{rank};
-  made.loop = loop_of(plan, rank);
-  made.exchanges = names_of_exchanges(plan);
-  made.when = plan.when;
-  made.initial = {{.run = made.run, .sender = made.rank}, initial};
-  made.timeout = plan.file.run.timeout;
-  made.steps_at_once = steps_at_once(plan, rank);
-  made.shows_contributions = shows_contributions(plan);
-  made.draws_from_queue = plan.draws_from_queue();
-  made.synchronised_norms = plan.norms() != nullptr;
-  return made;
+  worker_options options;
+  options.run = run_id_of(plan);
+  options.rank = rank_id{rank};
+  options.loop = loop_of(plan, rank);
+  options.exchanges = names_of_exchanges(plan);
+  options.when = plan.when;
+  options.initial = {{.run = options.run, .sender = options.rank}, initial};
+  options.timeout = plan.file.run.timeout;
+  options.steps_at_once = steps_at_once(plan, rank);
+  options.shows_contributions = shows_contributions(plan);
+  options.draws_from_queue = plan.draws_from_queue();
+  options.synchronised_norms = plan.norms() != nullptr;
+  return options;
 }
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// How a plan sets up its workers: the options of each worker, and what others must know about them.
+// Derives from a plan the options of each worker, and what other actors need to know about workers.
 #pragma once
 
 #include "troupe/actors/worker/worker.hpp"
@@ -31,11 +31,11 @@ bool shows_replica(const plan& plan, std::uint32_t rank);
 /// copy.
 std::uint32_t local_steps(const plan& plan, std::uint32_t rank);
 
-/// Returns the maximum number of batches per assignment. Few, because milestones are reported only when an assignment
-/// ends.
+/// Returns the maximum number of batches per assignment. It is small, because milestones are reported only when an
+/// assignment ends.
 std::uint32_t batches_at_once(const plan& plan);
 
-/// Returns the label of the port of a worker or of a server, which has this id; see planned_exchange::ids().
+/// Returns the label of the port of the worker or server with this id; see planned_exchange::ids().
 actor_label label_of_port(const plan& plan, std::uint32_t place, std::uint32_t id);
 
 /// Returns the index of the node of an actor.

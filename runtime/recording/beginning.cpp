@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Key in origin::digests: the digest of the manifest, which has those of all other files.
+/// Key of the manifest's digest in origin::digests. The manifest contains the digests of all other files.
 constexpr auto* key = "checkpoint";
 
 std::string digest_of_manifest(const fs::path& checkpoint) {

@@ -89,14 +89,15 @@ origin origin_of(std::span<const std::byte> text) {
   return about;
 }
 
-/// Returns whether the bytes end with the closing block of a complete recording, and its number is above `blocks`.
+/// Returns whether the bytes end with the closing block of a complete recording and the number of that block is above
+/// `blocks`.
 bool ends_complete(std::span<const std::byte> bytes, std::uint64_t blocks) {
   if (bytes.size() < sizeof(prefix)) return false;
   const auto last = at<prefix>(bytes, bytes.size() - sizeof(prefix));
   return last.index > blocks && last.count == 0 && last.checksum == checksum_of(last, {});
 }
 
-/// Reads one block at `offset` and moves on. Returns false if the rest is a block that was cut off.
+/// Reads one block at `offset` and advances `offset`. Returns false if the rest is a block that was cut off.
 bool read_block(std::span<const std::byte> bytes, std::size_t& offset, std::uint64_t index, contents& into) {
   const auto left = bytes.size() - offset;
   if (left < sizeof(prefix)) return false;
@@ -111,7 +112,7 @@ bool read_block(std::span<const std::byte> bytes, std::size_t& offset, std::uint
   }
   const auto body = bytes.subspan(offset + sizeof(prefix), size);
   if (checksum_of(before, body) != before.checksum) {
-    if (size == left - sizeof(prefix)) return false;  // the last one may not have reached the disk whole
+    if (size == left - sizeof(prefix)) return false;  // the last block may not have reached the disk completely
     throw damaged(name + " has a wrong checksum, so that its deliveries cannot be believed");
   }
   for (std::size_t i = 0; i < size; i += sizeof(stored_entry))
@@ -138,15 +139,15 @@ std::vector<std::byte> header_of(const origin& about) {
 std::vector<std::byte> block_of(std::span<const entry> entries, std::uint64_t index) {
   std::vector<std::byte> body;
   body.reserve(entries.size() * sizeof(stored_entry));
-  for (const auto& [actor, what] : entries)
-    append(body, stored_entry{.step = what.step,
-                              .at = what.at,
+  for (const auto& [actor, delivered] : entries)
+    append(body, stored_entry{.step = delivered.step,
+                              .at = delivered.at,
                               .actor = actor,
-                              .kind = static_cast<std::uint32_t>(what.what),
-                              .from = what.from,
-                              .part = what.part,
-                              .taken = what.taken,
-                              .given = what.given});
+                              .kind = static_cast<std::uint32_t>(delivered.what),
+                              .from = delivered.from,
+                              .part = delivered.part,
+                              .taken = delivered.taken,
+                              .given = delivered.given});
   return sealed({.index = index, .count = static_cast<std::uint32_t>(entries.size())}, body);
 }
 
@@ -158,13 +159,13 @@ contents parse(std::span<const std::byte> bytes) {
   const auto text = bytes.subspan(begin, before.count);
   if (before.index != 0 || checksum_of(before, text) != before.checksum)
     throw damaged("the header has a wrong checksum");
-  contents all;
-  all.about = origin_of(text);
+  contents result;
+  result.about = origin_of(text);
   auto offset = begin + before.count;
-  for (std::uint64_t index = 1; offset < bytes.size() && !all.complete; ++index)
-    if (!read_block(bytes, offset, index, all)) break;
-  if (all.complete && offset < bytes.size()) throw damaged("something follows the end of the recording");
-  return all;
+  for (std::uint64_t index = 1; offset < bytes.size() && !result.complete; ++index)
+    if (!read_block(bytes, offset, index, result)) break;
+  if (result.complete && offset < bytes.size()) throw damaged("something follows the end of the recording");
+  return result;
 }
 
 contents read(const std::filesystem::path& path) {

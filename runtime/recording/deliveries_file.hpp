@@ -1,5 +1,5 @@
-// The file deliveries.bin of a recorded run: what each server and the coordinator took in, in order. docs/replay.md
-// describes the format.
+// The file deliveries.bin of a recorded run: the deliveries to each server and to the coordinator, in order.
+// docs/replay.md describes the format.
 #pragma once
 
 #include "troupe/actors/replay/deliveries.hpp"
@@ -17,37 +17,39 @@ namespace troupe::recording {
 
 constexpr auto file_name = "deliveries.bin";
 
-/// What a recording belongs to.
+/// The run and the inputs that a recording belongs to.
 struct origin {
-  std::string version;                           ///< Of Troupe.
+  std::string version;                           ///< Version of Troupe that wrote the file.
   std::string topology;                          ///< Canonical text; see topology::canonical().
-  std::map<std::string, std::string> digests{};  ///< Of inputs that the topology only names, such as the samples.
+  std::map<std::string, std::string> digests{};  ///< Digests of inputs that the topology only names, such as samples.
   bool operator==(const origin&) const = default;
 };
 
-/// One delivery, and the actor that took it in: 0 is the coordinator; servers have their ids.
+/// One delivery, and the actor that received it: 0 is the coordinator; servers have their ids.
 struct entry {
   std::uint32_t actor{0};
   delivery what{};
   bool operator==(const entry&) const = default;
 };
 
-/// A recording as it was read.
+/// The contents of a recording.
 struct contents {
   origin about;
   std::vector<entry> entries;
   bool complete{false};  ///< Whether the recorded run finished; otherwise the file may end anywhere.
 };
 
-/// The file is no recording, or its contents are damaged. The message gives the reason without the path.
+/// Thrown if the file is not a recording, or if its contents are damaged. The message gives the reason without the
+/// path.
 struct damaged : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Returns the beginning of a file.
+/// Returns the bytes with which a file begins.
 std::vector<std::byte> header_of(const origin& about);
 
-/// Returns the number `index` of the blocks that follow. An empty one says that the recording is complete.
+/// Returns the block with this number, from 1, of those that follow the header. An empty block marks the end of a
+/// complete recording.
 std::vector<std::byte> block_of(std::span<const entry> entries, std::uint64_t index);
 
 /// Reads a whole file. A block that is cut off at the end is ignored. Throws damaged.

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint32_t coordinator = 0;
 
-/// Lets a worker answer requests where the recorded worker did.
+/// Lets a worker answer requests after the same steps as the recorded worker.
 class replayed_worker final : public worker_gate {
  public:
   replayed_worker(std::shared_ptr<recorded_requests> recorded, std::function<bool(std::uint64_t)> may_go_on)
@@ -40,16 +40,16 @@ class replayed_worker final : public worker_gate {
   bool may_halt(std::uint64_t begun) override { return take({.what = recorded_request::kind::halt, .at = begun}); }
 
  private:
-  /// Returns whether a request is answered now, and forgets it.
+  /// Returns whether a request may be answered now. If so, forgets it.
   bool take(const recorded_request& request) {
     if (recorded_->empty()) return true;
-    const auto found = std::find(recorded_->begin(), recorded_->end(), request);
-    if (found == recorded_->end()) return false;
-    recorded_->erase(found);
+    const auto match = std::find(recorded_->begin(), recorded_->end(), request);
+    if (match == recorded_->end()) return false;
+    recorded_->erase(match);
     return true;
   }
 
-  std::shared_ptr<recorded_requests> recorded_;  ///< Those still to be answered.
+  std::shared_ptr<recorded_requests> recorded_;  ///< Requests still to be answered.
   std::function<bool(std::uint64_t)> may_go_on_;
   std::vector<std::uint64_t> kept_;  ///< Steps whose parameters were requested earlier than in the recorded run.
 };
@@ -66,17 +66,20 @@ replay::replay(const contents& recorded, bool queued) {
   const auto note = [&](std::uint32_t rank, const recorded_request& request) {
     made_if_missing(requests_[rank])->push_back(request);
   };
-  for (const auto& [actor, what] : recorded.entries) {
-    (what.what == delivery::kind::acquisition ? of_locks : of_actors)[actor].push_back(what);
+  for (const auto& [actor, delivered] : recorded.entries) {
+    (delivered.what == delivery::kind::acquisition ? of_locks : of_actors)[actor].push_back(delivered);
     if (actor != coordinator) continue;
-    if (what.what == delivery::kind::interrupt) ++interrupts_;
-    if (what.what == delivery::kind::time_limit) ++time_limits_;
-    if (what.what == delivery::kind::halted) note(what.from, {.what = recorded_request::kind::halt, .at = what.step});
-    if (queued && what.what == delivery::kind::replica && what.part == 0)
-      note(what.from, {.what = recorded_request::kind::show, .at = what.at, .step = what.step});
+    if (delivered.what == delivery::kind::interrupt) ++interrupts_;
+    if (delivered.what == delivery::kind::time_limit) ++time_limits_;
+    if (delivered.what == delivery::kind::halted)
+      note(delivered.from, {.what = recorded_request::kind::halt, .at = delivered.step});
+    if (queued && delivered.what == delivery::kind::replica && delivered.part == 0)
+      note(delivered.from, {.what = recorded_request::kind::show, .at = delivered.at, .step = delivered.step});
   }
-  for (auto& [actor, all] : of_actors) scripts_.emplace(actor, std::make_shared<delivery_script>(std::move(all)));
-  for (auto& [actor, all] : of_locks) acquisitions_.emplace(actor, std::make_shared<delivery_script>(std::move(all)));
+  for (auto& [actor, deliveries] : of_actors)
+    scripts_.emplace(actor, std::make_shared<delivery_script>(std::move(deliveries)));
+  for (auto& [actor, deliveries] : of_locks)
+    acquisitions_.emplace(actor, std::make_shared<delivery_script>(std::move(deliveries)));
 }
 
 std::shared_ptr<lock_order> replay::lock_order_of(std::uint32_t id) {

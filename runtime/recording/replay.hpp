@@ -1,4 +1,4 @@
-// A recording as a replay goes through it.
+// A recording as a replay uses it.
 #pragma once
 
 #include "troupe/actors/replay/deliveries.hpp"
@@ -21,33 +21,34 @@ struct recorded_request {
   enum class kind : std::uint8_t { show, halt };
   kind what{kind::show};
   std::uint64_t at{0};
-  std::uint64_t step{0};  ///< Only `show`: the step for which the parameters were requested.
+  std::uint64_t step{0};  ///< `show` only: the step for which the parameters were requested.
   bool operator==(const recorded_request&) const = default;
 };
 
 using recorded_requests = std::vector<recorded_request>;
 
-/// The recorded deliveries of all actors. One thread at a time.
+/// The recorded deliveries of all actors. One thread uses it at a time.
 class replay {
  public:
   /// `queued`: whether the workers draw from one queue, so that it matters when they showed their parameters.
   replay(const contents& recorded, bool queued);
 
-  /// Returns what repeats the deliveries of an actor; none if it has no recorded ones.
+  /// Returns the order that repeats the deliveries of an actor; it is empty if none were recorded.
   delivery_order order_of(std::uint32_t actor);
 
-  /// Returns the order in which the lock of the memory was taken whose server has this id.
+  /// Returns the order in which the lock of a shared memory was taken. `id` is that of the server of the memory.
   std::shared_ptr<lock_order> lock_order_of(std::uint32_t id);
 
-  /// Returns what lets a worker answer requests after the same numbers of steps as in the recorded run. `may_go_on` is
-  /// asked between steps whether the worker, which has completed this many, may begin another one; it may be empty.
+  /// Returns a gate that lets a worker answer requests after the same numbers of steps as in the recorded run. Between
+  /// steps, `may_go_on` returns whether the worker, which has completed this many, may begin another one; it may be
+  /// empty.
   std::shared_ptr<worker_gate> gate_of(std::uint32_t rank, std::function<bool(std::uint64_t completed)> may_go_on);
 
-  /// Return how many signals and time limits the coordinator heard of.
+  /// Return how many signals and time limits the coordinator received.
   std::size_t interrupts() const { return interrupts_; }
   std::size_t time_limits() const { return time_limits_; }
 
-  /// From now on, workers and servers take every message as it arrives.
+  /// Lets workers and servers accept every message as it arrives from now on.
   void open();
 
   /// Returns what each actor waits for, such as "server 4 waits for the contribution of rank 1 to step 7", joined by

@@ -13,10 +13,10 @@ namespace {
 /// A crash costs at most what was recorded since the last block.
 constexpr std::chrono::milliseconds between_blocks{200};
 
-/// Often enough that there is always room for what a memory notes.
+/// Short enough that a memory always has room for the acquisitions that it notes.
 constexpr std::chrono::milliseconds between_looks{5};
 
-/// Number of deliveries for which a block is written at once.
+/// Number of deliveries after which a block is written immediately.
 constexpr std::size_t many = 4096;
 
 std::string reason() {
@@ -63,10 +63,11 @@ void writer::watch(std::uint32_t id, std::shared_ptr<shared_memory> memory) {
 
 void writer::take_acquisitions() {
   for (const auto& [id, memory] : memories_)
-    for (const auto who : memory->take_acquisitions()) {
+    for (const auto holder : memory->take_acquisitions()) {
       const auto again = !waiting_.empty() && waiting_.back().actor == id &&
-                         waiting_.back().what.what == delivery::kind::acquisition && waiting_.back().what.from == who;
-      if (!again) waiting_.push_back({id, {.what = delivery::kind::acquisition, .from = who}});
+                         waiting_.back().what.what == delivery::kind::acquisition &&
+                         waiting_.back().what.from == holder;
+      if (!again) waiting_.push_back({id, {.what = delivery::kind::acquisition, .from = holder}});
       waiting_.back().what.step += 1;
     }
 }
@@ -98,7 +99,8 @@ void writer::write(const std::vector<std::byte>& bytes) {
     written_ += bytes.size();
     return;
   }
-  // What follows a gap would be of no use, so nothing does. Without its last block, the recording counts as unfinished.
+  // Entries after a gap would be useless, so none are written. Without its last block, the recording counts as
+  // unfinished.
   const auto why = reason();
   std::error_code ignored;
   std::filesystem::resize_file(path_, written_, ignored);

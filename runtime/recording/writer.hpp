@@ -1,4 +1,4 @@
-// Writes a recording while the run goes on, on a thread of its own: actors never wait for the disk.
+// Writes a recording during the run, on a thread of its own, so that actors never wait for the disk.
 #pragma once
 
 #include "troupe/algorithms/training/shared_memory.hpp"
@@ -21,8 +21,8 @@ namespace troupe::recording {
 /// Collects the deliveries of all actors. take() and complete() may be called from any thread.
 class writer {
  public:
-  /// Creates the file, with its header. Throws std::runtime_error with the path. `warn` is called, once, if something
-  /// cannot be written later; the run then goes on without a recording.
+  /// Creates the file with its header. Throws std::runtime_error with the path. `warn` is called once if something
+  /// cannot be written later; the run then continues without a recording.
   writer(const std::filesystem::path& path, const origin& about, std::function<void(const std::string&)> warn);
 
   /// Writes what is left.
@@ -32,7 +32,8 @@ class writer {
 
   void take(const entry& one);
 
-  /// From now on, records also who has taken the lock of the memory whose server has this id.
+  /// Also records, from now on, which worker or server takes the lock of a shared memory. `id` is that of the server of
+  /// the memory.
   void watch(std::uint32_t id, std::shared_ptr<shared_memory> memory);
 
   /// Notes that the run is complete, so that nothing is missing.
@@ -48,7 +49,7 @@ class writer {
   std::ofstream file_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<entry> waiting_;  ///< Not written yet.
+  std::vector<entry> waiting_;  ///< Entries that are not written yet.
   std::map<std::uint32_t, std::shared_ptr<shared_memory>> memories_;
   std::uint64_t blocks_{0};
   std::uint64_t written_{0};  ///< Bytes of whole blocks in the file.
@@ -57,7 +58,7 @@ class writer {
   std::thread thread_;
 };
 
-/// Returns what takes the deliveries of an actor.
+/// Returns a log that passes the deliveries of an actor to `recording`.
 delivery_log log_of(std::shared_ptr<writer> recording, std::uint32_t actor);
 
 }  // namespace troupe::recording

@@ -58,11 +58,11 @@ void set_random_serial(X509* certificate) {
 
 /// Returns a new key and a certificate without extensions, which is not signed yet.
 identity make_identity(const std::string& name, int days) {
-  identity made{certificate_pointer{X509_new()}, key_pointer{EVP_EC_gen("P-256")}};
-  checked(made.certificate && made.key, "EVP_EC_gen");
-  auto* certificate = made.certificate.get();
+  identity result{certificate_pointer{X509_new()}, key_pointer{EVP_EC_gen("P-256")}};
+  checked(result.certificate && result.key, "EVP_EC_gen");
+  auto* certificate = result.certificate.get();
   constexpr long version_3 = 2;
-  checked(X509_set_version(certificate, version_3) == 1 && X509_set_pubkey(certificate, made.key.get()) == 1,
+  checked(X509_set_version(certificate, version_3) == 1 && X509_set_pubkey(certificate, result.key.get()) == 1,
           "X509_set_pubkey");
   set_random_serial(certificate);
   checked(X509_gmtime_adj(X509_getm_notBefore(certificate), -head_start) != nullptr &&
@@ -71,7 +71,7 @@ identity make_identity(const std::string& name, int days) {
   checked(X509_NAME_add_entry_by_txt(X509_get_subject_name(certificate), "CN", MBSTRING_UTF8,
                                      reinterpret_cast<const unsigned char*>(name.c_str()), -1, -1, 0) == 1,
           "X509_NAME_add_entry_by_txt");
-  return made;
+  return result;
 }
 
 void sign(X509* certificate, X509* issuer, EVP_PKEY* key) {
@@ -81,18 +81,18 @@ void sign(X509* certificate, X509* issuer, EVP_PKEY* key) {
 }
 
 identity make_authority(int days) {
-  auto made = make_identity("Troupe authority", std::max(days, days_of_authority));
-  auto* certificate = made.certificate.get();
+  auto authority = make_identity("Troupe authority", std::max(days, days_of_authority));
+  auto* certificate = authority.certificate.get();
   add_extension(certificate, certificate, NID_basic_constraints, "critical,CA:TRUE,pathlen:0");
   add_extension(certificate, certificate, NID_key_usage, "critical,keyCertSign,cRLSign");
   add_extension(certificate, certificate, NID_subject_key_identifier, "hash");
-  sign(certificate, certificate, made.key.get());
-  return made;
+  sign(certificate, certificate, authority.key.get());
+  return authority;
 }
 
 identity make_node(const std::string& name, int days, const identity& authority) {
-  auto made = make_identity(name, days);
-  auto* certificate = made.certificate.get();
+  auto node = make_identity(name, days);
+  auto* certificate = node.certificate.get();
   auto* issuer = authority.certificate.get();
   add_extension(certificate, issuer, NID_basic_constraints, "critical,CA:FALSE");
   add_extension(certificate, issuer, NID_key_usage, "critical,digitalSignature");
@@ -101,7 +101,7 @@ identity make_node(const std::string& name, int days, const identity& authority)
   add_extension(certificate, issuer, NID_subject_key_identifier, "hash");
   add_extension(certificate, issuer, NID_authority_key_identifier, "keyid");
   sign(certificate, issuer, authority.key.get());
-  return made;
+  return node;
 }
 
 using file_pointer = std::unique_ptr<std::FILE, releases<std::fclose>>;
@@ -114,7 +114,8 @@ std::string aside_of(const fs::path& path) {
   return path.string() + ".new";
 }
 
-/// Writes what put_in_place() then gives its name, so that there is never a part of a file. Throws std::runtime_error.
+/// Writes a file under a temporary name, from which put_in_place() renames it, so that there is never a partial file
+/// under its own name. Throws std::runtime_error.
 template <class Write>
 void write_aside_of(const fs::path& path, mode_t mode, Write write) {
   const auto aside = aside_of(path);
@@ -135,15 +136,15 @@ void put_in_place(const fs::path& path) {
   if (std::rename(aside_of(path).c_str(), path.c_str()) != 0) fail_to_write(path);
 }
 
-/// Earlier files stay until both new ones are written. A certificate that exists has its key, whenever this process
-/// ends.
-void write_identity(const identity& made, const credential_files& files, std::vector<fs::path>& written) {
+/// Writes a certificate and its key. Earlier files remain until both new ones are written. Whenever this process ends,
+/// a certificate that exists has its key.
+void write_identity(const identity& subject, const credential_files& files, std::vector<fs::path>& written) {
   write_aside_of(files.key, 0600, [&](std::FILE* file) {
-    return PEM_write_PKCS8PrivateKey(file, made.key.get(), nullptr, nullptr, 0, nullptr, nullptr);
+    return PEM_write_PKCS8PrivateKey(file, subject.key.get(), nullptr, nullptr, 0, nullptr, nullptr);
   });
   try {
     write_aside_of(files.certificate, 0644,
-                   [&](std::FILE* file) { return PEM_write_X509(file, made.certificate.get()); });
+                   [&](std::FILE* file) { return PEM_write_X509(file, subject.certificate.get()); });
   } catch (...) {
     ::unlink(aside_of(files.key).c_str());
     throw;
@@ -175,24 +176,24 @@ void check_new(const certificate_request& request) {
   }
 }
 
-/// Returns the authority of the folder, a new one if it has none.
+/// Returns the authority of the folder, or a new one if it has none.
 identity authority_of(const certificate_request& request, std::vector<fs::path>& written) {
   const auto files = files_in(request.folder, authority_name);
   if (!fs::exists(files.certificate) && !fs::exists(files.key)) {
-    auto made = make_authority(request.days);
-    write_identity(made, files, written);
-    return made;
+    auto created = make_authority(request.days);
+    write_identity(created, files, written);
+    return created;
   }
   if (!fs::exists(files.certificate))
     throw input_error(files.key.string() + ": there is no " + files.certificate.string() +
                       " for this key; put the certificate back, or remove the key for a new authority");
-  identity found{read_certificate(files.certificate), read_key(files.key, key_owner::this_user)};
-  if (X509_check_private_key(found.certificate.get(), found.key.get()) != 1) {
+  identity existing{read_certificate(files.certificate), read_key(files.key, key_owner::this_user)};
+  if (X509_check_private_key(existing.certificate.get(), existing.key.get()) != 1) {
     ERR_clear_error();
     throw input_error(files.key.string() + ": the key does not belong to the certificate " +
                       files.certificate.string());
   }
-  return found;
+  return existing;
 }
 
 }  // namespace

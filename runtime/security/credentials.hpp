@@ -10,7 +10,7 @@ namespace troupe::security {
 /// Paths of PEM files.
 struct credential_files {
   std::filesystem::path authority;    ///< Certificate of the authority that has signed those of all nodes.
-  std::filesystem::path certificate;  ///< Of this node, followed by those of intermediate authorities, if any.
+  std::filesystem::path certificate;  ///< Certificate of this node, then those of intermediate authorities, if any.
   std::filesystem::path key;          ///< Private key of this node.
 };
 

@@ -33,8 +33,8 @@ struct file_descriptor {
                     "); expected a writable folder, or a secret in the environment variable " + secret_variable);
 }
 
-/// Writes a new secret under another name and links it to `path`, so that no process reads a part of it. Does nothing
-/// if the file exists by then.
+/// Writes a new secret under another name and links it to `path`, so that no process reads a partial secret. Does
+/// nothing if the file exists by then.
 void create(const std::filesystem::path& path) {
   auto aside = path.string() + ".XXXXXX";
   const file_descriptor file{::mkostemp(aside.data(), O_CLOEXEC)};  // with mode 0600

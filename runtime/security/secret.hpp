@@ -20,7 +20,7 @@ std::string make_secret();
 /// Parses a secret. Throws input_error, naming `from`, if the text is not one.
 shared_secret parse_secret(const std::string& text, const std::string& from);
 
-/// Reads the secret in this file, which is created if it is missing, with mode 0600. Several processes may do this at
+/// Reads the secret in this file. Creates the file with mode 0600 if it is missing. Several processes may do this at
 /// once, and all get the same secret. Throws input_error if the file cannot be created, or if another user owns it or
 /// may read it.
 shared_secret secret_in(const std::filesystem::path& file);

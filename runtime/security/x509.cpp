@@ -20,16 +20,16 @@ namespace troupe::security {
 namespace {
 
 std::vector<std::string> dns_names(const X509* certificate) {
-  std::vector<std::string> found;
+  std::vector<std::string> result;
   const std::unique_ptr<GENERAL_NAMES, releases<GENERAL_NAMES_free>> names{
       static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr))};
   for (int i = 0; i < sk_GENERAL_NAME_num(names.get()); ++i) {
     const auto* name = sk_GENERAL_NAME_value(names.get(), i);
     if (name->type != GEN_DNS) continue;
     const auto* begin = reinterpret_cast<const char*>(ASN1_STRING_get0_data(name->d.dNSName));
-    found.emplace_back(begin, static_cast<std::size_t>(ASN1_STRING_length(name->d.dNSName)));
+    result.emplace_back(begin, static_cast<std::size_t>(ASN1_STRING_length(name->d.dNSName)));
   }
-  return found;
+  return result;
 }
 
 namespace fs = std::filesystem;
@@ -47,9 +47,9 @@ pem_file open(const fs::path& path) try {
     throw input_error(path.string() + ": larger than 1 MiB; expected a file of `troupe certs`");
   std::string text(file.bytes(), '\0');
   text.resize(file.read_at(0, text.data(), text.size()));
-  pem_file made{.about = file.about(), .bio = decltype(pem_file::bio)(BIO_new(BIO_s_mem()))};
-  if (!made.bio || BIO_write(made.bio.get(), text.data(), static_cast<int>(text.size())) < 0) throw std::bad_alloc{};
-  return made;
+  pem_file pem{.about = file.about(), .bio = decltype(pem_file::bio)(BIO_new(BIO_s_mem()))};
+  if (!pem.bio || BIO_write(pem.bio.get(), text.data(), static_cast<int>(text.size())) < 0) throw std::bad_alloc{};
+  return pem;
 } catch (const files::unreadable& problem) {
   throw input_error(path.string() + ": " + problem.reason() +
                     "; expected a file of `troupe certs`, see [security] in the topology file");

@@ -1,4 +1,5 @@
-// OpenSSL's certificates and keys with owners. Only the sources of security/ and tcp/tls.cpp include this header.
+// OpenSSL's certificates and keys as owning pointers. Only the sources of security/ and tcp/tls.cpp include this
+// header.
 #pragma once
 
 #include <openssl/evp.h>
@@ -24,21 +25,21 @@ struct releases {
 using certificate_pointer = std::unique_ptr<X509, releases<X509_free>>;
 using key_pointer = std::unique_ptr<EVP_PKEY, releases<EVP_PKEY_free>>;
 
-/// Who may own the file of a key.
+/// The users that may own the file of a key.
 enum class key_owner : std::uint8_t {
-  anyone,     ///< Such as the user outside of a container in which this process is root.
+  anyone,     ///< Any user, such as the one outside of a container in which this process is root.
   this_user,  ///< Only the user of this process.
 };
 
-/// Return what a file in PEM format contains. Throw input_error, also if other users may read the key, or own it where
-/// they must not.
+/// Return the contents of a file in PEM format. Throw input_error if they cannot be read, if other users may read the
+/// key, or if `owner` does not allow the owner of its file.
 certificate_pointer read_certificate(const std::filesystem::path& path);
 key_pointer read_key(const std::filesystem::path& path, key_owner owner = key_owner::anyone);
 
 /// Throws std::runtime_error unless a call to OpenSSL succeeded.
 void checked(bool succeeded, const char* call);
 
-/// Returns a time of a certificate, such as "2027-02-24 10:00:00 UTC".
+/// Returns a time of a certificate as text, such as "2027-02-24 10:00:00 UTC".
 std::string text_of(const ASN1_TIME* when);
 
 /// Returns whether a certificate is for a node of this name: one of its DNS names is equal to it.

@@ -19,11 +19,11 @@ void fault_times::note_step(std::uint32_t rank, std::uint64_t completed) {
 }
 
 bool fault_times::is_due(const waiting_fault& fault, std::uint64_t messages, time now) const {
-  const auto& what = fault.what;
-  if (!what.at_step && !what.at_time) return what.before <= messages;
+  const auto& trigger = fault.what;
+  if (!trigger.at_step && !trigger.at_time) return trigger.before <= messages;
   if (!began_) return false;
-  if (what.at_time) return now >= *began_ + *what.at_time;
-  return queued_ ? total_ >= *what.at_step * completed_.size() : fault.behind == 0;
+  if (trigger.at_time) return now >= *began_ + *trigger.at_time;
+  return queued_ ? total_ >= *trigger.at_step * completed_.size() : fault.behind == 0;
 }
 
 std::vector<node_fault> fault_times::take_due(std::uint64_t messages, time now) {
@@ -41,15 +41,15 @@ std::vector<node_fault> fault_times::take_due(std::uint64_t messages, time now) 
 
 std::vector<node_fault> fault_times::waiting() const {
   std::vector<node_fault> all;
-  for (const auto& [what, behind] : waiting_) all.push_back(what);
+  for (const auto& [fault, behind] : waiting_) all.push_back(fault);
   return all;
 }
 
 std::optional<fault_times::time> fault_times::next_due() const {
   std::optional<time> next;
   if (!began_) return next;
-  for (const auto& [what, behind] : waiting_)
-    if (what.at_time) next = std::min(next.value_or(time::max()), time{*began_ + *what.at_time});
+  for (const auto& [fault, behind] : waiting_)
+    if (fault.at_time) next = std::min(next.value_or(time::max()), time{*began_ + *fault.at_time});
   return next;
 }
 

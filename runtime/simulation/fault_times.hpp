@@ -11,11 +11,11 @@
 
 namespace troupe {
 
-/// A fault of a simulated run. Lasting faults last to the end of the run if their time is 0.
+/// A fault of a simulated run. If `lasting` is 0, a fault with a duration lasts to the end of the run.
 struct node_fault {
   enum class kind : std::uint8_t {
     kill,           ///< `node` is killed.
-    freeze,         ///< `node` stands still for `lasting`.
+    freeze,         ///< `node` is paused for `lasting`.
     cut,            ///< Nothing passes between `node` and `other` for `lasting`.
     reset_tensors,  ///< The tensor connection between them is reset.
     reset_control,  ///< The control connection between them is reset.
@@ -23,17 +23,21 @@ struct node_fault {
     interrupt,      ///< `node` receives SIGTERM.
   };
   kind what{kind::kill};
-  std::uint64_t before{0};  ///< It happens before the message with this number, from 0, is delivered between nodes;
-  std::optional<std::uint64_t> at_step{};              ///< or when every worker has completed so many steps;
-  std::optional<std::chrono::microseconds> at_time{};  ///< or so long after training began.
+  /// Trigger: number (from 0) of the inter-node message before which the fault happens.
+  std::uint64_t before{0};
+  /// Trigger: number of steps that every worker has completed (on average if the workers share a budget of steps);
+  /// overrides `before`.
+  std::optional<std::uint64_t> at_step{};
+  /// Trigger: time since training began; overrides `before` and `at_step`.
+  std::optional<std::chrono::microseconds> at_time{};
   std::uint32_t node{1}, other{0};
   std::chrono::microseconds lasting{0}, delay{0};
-  std::size_t planned{0};  ///< Its index in the plan, if it is planned.
+  std::size_t planned{0};  ///< Index of the fault in the plan, if it comes from the plan.
 };
 
 class fault_times {
  public:
-  using time = std::chrono::nanoseconds;  ///< Virtual time, since the simulation began.
+  using time = std::chrono::nanoseconds;  ///< Virtual time since the simulation began.
 
   fault_times(const plan& plan, const std::vector<node_fault>& faults);
 
@@ -43,13 +47,13 @@ class fault_times {
   /// Notes how many steps a worker has completed.
   void note_step(std::uint32_t rank, std::uint64_t completed);
 
-  /// Returns the faults that happen now, after so many messages between nodes. Each is returned once.
+  /// Returns the faults that are due at `now` or after `messages` messages between nodes. Returns each fault once.
   std::vector<node_fault> take_due(std::uint64_t messages, time now);
 
   /// Returns the faults that have not happened yet.
   std::vector<node_fault> waiting() const;
 
-  /// Returns when the next fault with a time happens.
+  /// Returns when the next fault that is triggered by time is due.
   std::optional<time> next_due() const;
 
  private:
@@ -61,8 +65,8 @@ class fault_times {
   bool is_due(const waiting_fault& fault, std::uint64_t messages, time now) const;
 
   std::vector<waiting_fault> waiting_;
-  std::vector<std::uint64_t> completed_;  ///< Steps, by rank.
-  std::uint64_t total_{0};                ///< Their sum.
+  std::vector<std::uint64_t> completed_;  ///< Number of completed steps, by rank.
+  std::uint64_t total_{0};                ///< Sum of `completed_`.
   bool queued_;                           ///< Whether the workers share a budget of steps.
   std::optional<time> began_;
 };

@@ -18,8 +18,8 @@ namespace troupe {
 
 namespace {
 
-/// Time limits in virtual time, which a replay does not need: far beyond anything it waits for. A hundred thousand
-/// times the first one must fit a clock.
+/// Limits in virtual time. A replay needs none, so these exceed anything that it waits for. A clock must be able to
+/// hold a hundred thousand times `never`.
 constexpr std::chrono::hours never{10}, longest_wait{1};
 
 /// Notes the step of the last line of the metrics.
@@ -38,7 +38,7 @@ class step_noting_journal final : public journal_filter {
   std::uint64_t steps_{0};
 };
 
-/// Holds the workers when a number of steps is completed, as `step` in the metrics counts them.
+/// Stops the workers once a number of steps is completed, counted like `step` in the metrics.
 class step_limit {
  public:
   step_limit(const plan& plan, std::uint64_t limit)
@@ -47,7 +47,7 @@ class step_limit {
         in_lockstep_(works_in_lockstep(plan)),
         completed_(plan.workers) {}
 
-  /// Returns whether a worker, which has completed this many steps, may begin another one.
+  /// Returns whether a worker that has completed this many steps may begin another one.
   bool lets_go_on(std::uint32_t rank, std::uint64_t completed) {
     completed_.at(rank) = completed;
     if (is_reached()) return false;
@@ -65,12 +65,12 @@ class step_limit {
   std::vector<std::uint64_t> completed_;  ///< Steps of each worker.
 };
 
-/// Takes everything as it comes from now on, and ends the run.
-void end_now(const crew& all, recording::replay& orders) {
+/// Lets the actors accept every message as it arrives from now on, and ends the run.
+void end_now(const crew& actors, recording::replay& orders) {
   orders.open();
-  for (const auto& ports : all.ports)
-    for (const auto& [id, port] : ports) caf::anon_send(port, tick_atom_v);  // continues with what it has held back
-  caf::anon_send(all.coordinator, halt_atom_v);
+  for (const auto& ports : actors.ports)
+    for (const auto& [id, port] : ports) caf::anon_send(port, tick_atom_v);  // lets it process held-back parts
+  caf::anon_send(actors.coordinator, halt_atom_v);
 }
 
 }  // namespace
@@ -86,9 +86,9 @@ replay_end replay_run(plan plan, const data::dataset_pair& data, at::Tensor init
   std::optional<step_limit> limit;
   if (options.until) limit.emplace(plan, *options.until);
   bool is_cut = false;
-  const auto cut = [&](const crew& all) {
+  const auto cut = [&](const crew& actors) {
     is_cut = true;
-    end_now(all, orders);
+    end_now(actors, orders);
   };
   simulation_options how{
       .on_one_node = true,
@@ -106,17 +106,17 @@ replay_end replay_run(plan plan, const data::dataset_pair& data, at::Tensor init
   how.trace = std::move(options.trace);
   how.traces_real_time = true;
   how.longest_wait = longest_wait;
-  how.after_begin = [&](const crew& all) {
-    for (std::size_t i = 0; i < orders.interrupts(); ++i) caf::anon_send(all.coordinator, halt_atom_v);
-    for (std::size_t i = 0; i < orders.time_limits(); ++i) caf::anon_send(all.coordinator, tick_atom_v);
+  how.after_begin = [&](const crew& actors) {
+    for (std::size_t i = 0; i < orders.interrupts(); ++i) caf::anon_send(actors.coordinator, halt_atom_v);
+    for (std::size_t i = 0; i < orders.time_limits(); ++i) caf::anon_send(actors.coordinator, tick_atom_v);
   };
-  how.after_event = [&](const crew& all, std::uint64_t) {
-    if (signal && *signal != 0 && !is_cut) cut(all);
-    if (limit && !is_cut && limit->is_reached()) cut(all);
+  how.after_event = [&](const crew& actors, std::uint64_t) {
+    if (signal && *signal != 0 && !is_cut) cut(actors);
+    if (limit && !is_cut && limit->is_reached()) cut(actors);
   };
-  how.on_stall = [&](const crew& all) {
+  how.on_stall = [&](const crew& actors) {
     if (recorded.complete || is_cut) return false;
-    cut(all);
+    cut(actors);
     return true;
   };
   replay_end result;

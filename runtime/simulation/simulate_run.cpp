@@ -19,7 +19,7 @@ namespace troupe {
 
 namespace {
 
-/// Leaves out the weights, of which there are none if nothing is computed.
+/// Discards the weights: there are none if nothing is computed.
 class journal_without_weights final : public journal_filter {
  public:
   using journal_filter::journal_filter;
@@ -28,7 +28,7 @@ class journal_without_weights final : public journal_filter {
   void save(const snapshot&) override {}
 };
 
-/// Keeps the last line only.
+/// Keeps only the last line.
 class last_line final : public journal {
  public:
   void write(const record& line) override { last = line; }
@@ -39,7 +39,8 @@ class last_line final : public journal {
   record last;
 };
 
-/// Returns what reports the jobs of an actor's lane that take time to the trace; nothing if there is none.
+/// Returns a listener that reports the jobs of an actor's lane to the trace, except those that take no time. Returns an
+/// empty function if there is no trace.
 simulated_job_listener listener_of(const actor_label& actor, const std::shared_ptr<trace_sink>& trace) {
   if (!trace) return {};
   return [track = trace_track{trace, actor.name}](const simulated_job& job) {
@@ -47,27 +48,27 @@ simulated_job_listener listener_of(const actor_label& actor, const std::shared_p
   };
 }
 
-/// Returns the faults of the topology file, one for each pair of nodes that a fault is between.
+/// Returns the faults of the topology file. A fault between nodes becomes one fault for each pair of nodes.
 std::vector<node_fault> faults_of(const plan& plan) {
   std::vector<node_fault> all;
   for (std::size_t i = 0; i < plan.faults.size(); ++i) {
     const auto& planned = plan.faults[i];
-    node_fault made{.at_step = planned.at_step,
-                    .node = planned.nodes.front(),
-                    .lasting = planned.given.lasts.value_or(std::chrono::microseconds{0}),
-                    .delay = planned.given.latency.value_or(std::chrono::microseconds{0}),
-                    .planned = i};
-    if (!planned.at_step) made.at_time = planned.at_time;
+    node_fault fault{.at_step = planned.at_step,
+                     .node = planned.nodes.front(),
+                     .lasting = planned.given.lasts.value_or(std::chrono::microseconds{0}),
+                     .delay = planned.given.latency.value_or(std::chrono::microseconds{0}),
+                     .planned = i};
+    if (!planned.at_step) fault.at_time = planned.at_time;
     if (planned.what == planned_fault::kind::kill || planned.what == planned_fault::kind::freeze) {
-      made.what = planned.what == planned_fault::kind::kill ? node_fault::kind::kill : node_fault::kind::freeze;
-      all.push_back(made);
+      fault.what = planned.what == planned_fault::kind::kill ? node_fault::kind::kill : node_fault::kind::freeze;
+      all.push_back(fault);
       continue;
     }
-    made.what = planned.what == planned_fault::kind::partition ? node_fault::kind::cut : node_fault::kind::slow;
+    fault.what = planned.what == planned_fault::kind::partition ? node_fault::kind::cut : node_fault::kind::slow;
     for (std::uint32_t other = 0; other < plan.nodes.size(); ++other) {
-      if (other == made.node || (planned.nodes.size() == 2 && other != planned.nodes.back())) continue;
-      made.other = other;
-      all.push_back(made);
+      if (other == fault.node || (planned.nodes.size() == 2 && other != planned.nodes.back())) continue;
+      fault.other = other;
+      all.push_back(fault);
     }
   }
   return all;
@@ -86,11 +87,11 @@ run_end simulate_run(const plan& plan, const data::dataset_pair& data, at::Tenso
   const auto& given = plan.file.simulate;
   const auto costs = std::make_shared<emulation::costs>(plan, *topology::parse_delay(given.gradient), options.seed);
   options.faults = faults_of(plan);
-  // What passes between nodes takes no time but that of the emulated links.
+  // Messages between nodes take no time other than that of the emulated links.
   options.latency = std::chrono::microseconds{0};
   options.window = std::numeric_limits<std::int64_t>::max();
   options.most_events = std::numeric_limits<std::uint64_t>::max();
-  options.lanes.duration_of = [costs](const actor_label& actor, const task& what) { return costs->of(actor, what); };
+  options.lanes.duration_of = [costs](const actor_label& actor, const task& job) { return costs->of(actor, job); };
   options.lanes.slowdown_of = [&plan](const actor_label& actor) {
     return actor.id.what == role::compute ? emulation::slowdown_of(plan, actor.id.rank) : 1;
   };

@@ -10,18 +10,18 @@
 
 namespace troupe {
 
-/// Settles what the plan leaves open: with simulate.gradient = "measure", measures it on this machine and sets it.
+/// Sets the durations that the plan leaves open: with simulate.gradient = "measure", measures a gradient on this
+/// machine and replaces "measure" with the result.
 void settle_durations(plan& plan, const data::dataset_pair& data, const at::Tensor& initial, models::buffer_pool pool);
 
-/// Simulates a run with settled durations. The same plan and seed give the same bytes of everything that `journal` is
-/// given. Of the options, those that describe lanes, faults and the network are set from the plan, and `links` as well
-/// unless it is given; if nothing is computed, no weights are written. Throws std::runtime_error if the run does not
-/// end.
+/// Simulates a run with settled durations. The same plan and seed give the same bytes of everything that is written to
+/// `journal`. The options for lanes, faults and the network are set from the plan, and so is `links` unless it is
+/// given. If nothing is computed, no weights are written. Throws std::runtime_error if the run does not end.
 run_end simulate_run(const plan& plan, const data::dataset_pair& data, at::Tensor initial, models::buffer_pool pool,
                      std::shared_ptr<journal> journal, simulation_options options);
 
-/// Simulates the timing of such a run: nothing is computed or kept. Returns its last line. Throws std::runtime_error if
-/// the run fails or is interrupted.
+/// Simulates only the timing of such a run: nothing is computed or kept. Returns the last line of its metrics. Throws
+/// std::runtime_error if the run fails or is interrupted.
 record simulate_timing(const plan& plan, const data::dataset_pair& data, const at::Tensor& initial,
                        const models::buffer_pool& pool, simulation_options options);
 

@@ -12,12 +12,12 @@ namespace troupe {
 
 namespace {
 
-/// The time that passes while the progress grows by one.
+/// Returns the time in which the progress grows by one.
 double slowness(double occupied, double cores) {
   return std::max(1.0, occupied / cores);
 }
 
-/// Rounding errors of sums of times, in microseconds, are smaller than this.
+/// Upper bound on the rounding errors of sums of times, in microseconds.
 constexpr double tolerance = 1e-2;
 
 }  // namespace
@@ -54,20 +54,20 @@ void simulated_cores::call_at(double when, lane_id lane, const caf::actor& owner
 void simulated_cores::remove(lane_id lane, time now) {
   progress(now);
   leave(lane);
-  for (auto each = calls_.begin(); each != calls_.end();)
-    each = each->second.lane == lane ? calls_.erase(each) : std::next(each);
-  alarm_ = time::max();  // the actor to which it was sent may have ended
+  for (auto entry = calls_.begin(); entry != calls_.end();)
+    entry = entry->second.lane == lane ? calls_.erase(entry) : std::next(entry);
+  alarm_ = time::max();  // the actor that was to receive the alarm may have ended
   set_alarm(now);
 }
 
 void simulated_cores::leave(lane_id lane) {
-  const auto found = where_.find(lane);
-  if (found == where_.end()) return;
-  occupants_.erase(found->second);
-  where_.erase(found);
+  const auto occupant = where_.find(lane);
+  if (occupant == where_.end()) return;
+  occupants_.erase(occupant->second);
+  where_.erase(occupant);
 }
 
-/// Returns when the progress will be this, if no other lane gets work until then.
+/// Returns when the progress reaches `progress`, if no other lane gets work until then.
 simulated_cores::time simulated_cores::time_of(double progress) const {
   auto at = reached_at_, reached = progress_;
   auto occupied = occupants_.size();
@@ -82,7 +82,7 @@ simulated_cores::time simulated_cores::time_of(double progress) const {
   return time{std::llround(std::ceil(std::min(at, latest) - tolerance / 2))};
 }
 
-/// Sees to it that wake() is called in time for the first call. If it is called too early, it sets another alarm.
+/// Ensures that wake() is called in time for the first call. A wake() that comes too early sets another alarm.
 void simulated_cores::set_alarm(time now) {
   if (calls_.empty()) return;
   const auto& [when, first] = *calls_.begin();

@@ -12,14 +12,14 @@
 
 namespace troupe {
 
-/// A message in a simulation is at most this late. A message that is this late ends the simulation, which lasts at most
-/// a hundred years.
+/// Longest delay of a message in a simulation. A message with this delay ends the simulation, which lasts at most a
+/// hundred years.
 inline constexpr std::chrono::hours longest_delay{24 * 36'525 + 1};
 
-/// Cores that are shared equally by the lanes that have work, as an operating system shares them in slices: where there
-/// are more such lanes than cores, all of them slow down. Progress, in microseconds, is how much work a lane with no
-/// pause has done since the simulation began. It is the same for all lanes, and grows as fast as virtual time while
-/// there are enough cores. The times passed to the functions are points in virtual time, and never decrease.
+/// Cores that are shared equally by the lanes that have work, as an operating system shares them in slices: if there
+/// are more such lanes than cores, all of them slow down. Progress, in microseconds, is the amount of work that a lane
+/// without pauses has done since the simulation began. It is the same for all lanes and grows as fast as virtual time
+/// while there are enough cores. The times passed to the functions are points in virtual time and never decrease.
 class simulated_cores : public std::enable_shared_from_this<simulated_cores> {
  public:
   using time = std::chrono::microseconds;
@@ -29,13 +29,13 @@ class simulated_cores : public std::enable_shared_from_this<simulated_cores> {
 
   double progress(time now);
 
-  /// From now on, a lane has work until the progress is `until`.
+  /// Gives a lane work from now on until the progress reaches `until`.
   void occupy(lane_id lane, double until, time now);
 
-  /// Runs `what` in a handler of `owner` when the progress is `when`.
+  /// Runs `what` in a handler of `owner` once the progress reaches `when`.
   void call_at(double when, lane_id lane, const caf::actor& owner, std::function<void()> what, time now);
 
-  /// Removes a lane, and what would have been called for it.
+  /// Removes a lane and its pending calls.
   void remove(lane_id lane, time now);
 
  private:
@@ -51,10 +51,10 @@ class simulated_cores : public std::enable_shared_from_this<simulated_cores> {
   void wake(time now);
 
   double count_;
-  double progress_{0}, reached_at_{0};        ///< The progress at a time.
-  std::multimap<double, lane_id> occupants_;  ///< By the progress at which their work ends.
+  double progress_{0}, reached_at_{0};        ///< `progress_` was reached at the time `reached_at_`.
+  std::multimap<double, lane_id> occupants_;  ///< Lanes with work, by the progress at which it ends.
   std::unordered_map<lane_id, std::multimap<double, lane_id>::iterator> where_;
-  std::multimap<double, call> calls_;  ///< By progress.
+  std::multimap<double, call> calls_;  ///< Pending calls, by progress.
   time alarm_{time::max()};            ///< When wake() is called next.
 };
 

@@ -18,20 +18,20 @@ namespace troupe {
 
 namespace {
 
-/// A thread that takes turns with the thread of the scheduler: only one of them runs at a time, so that what a job does
-/// in the middle of a handler has its place in the schedule.
+/// A thread that takes turns with the thread of the scheduler: only one of them runs at a time, so that whatever a job
+/// does in the middle of a handler is part of the schedule.
 class turn_taking_thread {
  public:
   ~turn_taking_thread() { end(); }
 
-  /// Begins `task`, and returns when it has ended or passes back.
+  /// Begins `task` and returns when it ends or calls pass_back().
   void begin(std::function<void()> task) {
     task_ = std::move(task);
     if (!thread_.joinable()) thread_ = std::thread{[this] { work(); }};
     go_on();
   }
 
-  /// Lets the task under way continue, and returns when it has ended or passes back.
+  /// Resumes the current task and returns when it ends or calls pass_back().
   void go_on() {
     std::unique_lock lock{mutex_};
     its_turn_ = true;
@@ -47,7 +47,7 @@ class turn_taking_thread {
     changed_.wait(lock, [this] { return its_turn_; });
   }
 
-  /// Ends the thread, which has no task under way.
+  /// Ends the thread. No task may be under way.
   void end() {
     if (!thread_.joinable()) return;
     {
@@ -83,9 +83,9 @@ class turn_taking_thread {
 using std::chrono::microseconds;
 using duration_of_task = std::function<microseconds(const task&)>;
 
-/// The virtual time of a lane's jobs, which are done all at once when they begin: each takes its time from when the one
-/// before it has ended. All of this is reckoned in the progress of the cores, which is virtual time for a lane with a
-/// core of its own.
+/// The virtual time of a lane's jobs. A job is executed all at once when it begins, but its virtual time starts when
+/// the previous job ends. Times are measured in the progress of the cores, which is virtual time for a lane with a core
+/// of its own.
 class simulated_clock final : public job_clock, public std::enable_shared_from_this<simulated_clock> {
  public:
   simulated_clock(data::random_stream random, microseconds longest, duration_of_task duration,
@@ -102,7 +102,7 @@ class simulated_clock final : public job_clock, public std::enable_shared_from_t
     return microseconds{random_.below(static_cast<std::uint64_t>(longest_.count()) + 1)};
   }
 
-  /// A job of `length` begins, now or when the one before it has ended.
+  /// Begins a job of `length`, now or when the previous job ends.
   void begin(caf::actor owner, const task& what, microseconds length) {
     owner_ = std::move(owner);
     system_ = &owner_->home_system();
@@ -119,17 +119,17 @@ class simulated_clock final : public job_clock, public std::enable_shared_from_t
     deliver(reached_, std::move(send));
   }
 
-  /// The job waits from where it has got to on.
+  /// Pauses the job at the point it has reached.
   void pause() { occupy_until(reached_); }
 
-  /// The job goes on after a wait: all that is left of it is as much later as it has waited.
+  /// Resumes the job after a wait and delays the rest of it by the length of the wait.
   void resume() {
     const auto waited = std::max(progress() - reached_, 0.0);
-    for (auto* each : {&begin_, &reached_, &free_}) *each += waited;
+    for (auto* point : {&begin_, &reached_, &free_}) *point += waited;
     occupy_until(free_);
   }
 
-  /// The job has ended: its result arrives when its time has passed.
+  /// Ends the job: its result arrives when its time has passed.
   void end(std::function<void()> result) {
     if (on_job_)
       result = [self = shared_from_this(), what = what_, begun = begun_, result = std::move(result)] {
@@ -139,7 +139,7 @@ class simulated_clock final : public job_clock, public std::enable_shared_from_t
         result();
       };
     const auto factor = what_.what == task::kind::advance ? slowdown_ : 1;
-    // A time beyond the longest ends the simulation with an error.
+    // A delay of `longest` ends the simulation with an error.
     const auto longest = in_double(microseconds{longest_delay});
     const microseconds idle{std::llround(std::min((factor - 1) * in_double(length_), longest))};
     if (idle.count() > 0)
@@ -149,7 +149,7 @@ class simulated_clock final : public job_clock, public std::enable_shared_from_t
     forget();
   }
 
-  /// Nothing more will be sent for the job under way.
+  /// Sends nothing more for the job under way.
   void forget() { owner_ = {}; }
 
   /// Removes the lane from the cores that it shares.
@@ -170,8 +170,8 @@ class simulated_clock final : public job_clock, public std::enable_shared_from_t
     if (cores_) cores_->occupy(this, until, now());
   }
 
-  /// Returns the time that the job takes until it has computed so many gradients. What else it does comes first: it
-  /// applies answers and makes steps.
+  /// Returns the time until the job has computed this many gradients. Its other work comes first: it applies answers
+  /// and makes steps.
   microseconds before(double gradients) const {
     auto copying = what_;
     copying.gradients = 0;
@@ -200,17 +200,17 @@ class simulated_clock final : public job_clock, public std::enable_shared_from_t
   simulated_job_listener on_job_;
   caf::actor_system* system_{nullptr};
   double free_{0};            ///< When the last job ends.
-  microseconds last_end_{0};  ///< When the last job that has ended did so.
+  microseconds last_end_{0};  ///< When the last finished job ended.
 
   // The job under way.
   caf::actor owner_;
   task what_;
   microseconds length_{0}, begun_{0};
-  double begin_{0}, reached_{0};  ///< How far it has got: it has sent what leaves before.
+  double begin_{0}, reached_{0};  ///< `reached_`: point up to which the job has sent its messages.
 };
 
-/// A lane's jobs where they may wait for their owner: handed over to a thread, one after the other. All but wait() is
-/// called by the scheduler's thread.
+/// The jobs of a lane on which jobs may wait for their owner: a thread executes them one after the other. All functions
+/// except wait() are called on the thread of the scheduler.
 class threaded_jobs final : public rendezvous {
  public:
   explicit threaded_jobs(std::shared_ptr<simulated_clock> clock) : clock_(std::move(clock)) {}
@@ -241,7 +241,7 @@ class threaded_jobs final : public rendezvous {
     if (end_of_turn()) begin_next();
   }
 
-  /// Ends the job that waits, if one does, and forgets those not begun.
+  /// Ends the job that is waiting, if any, and discards the jobs that have not begun.
   void close() {
     queued_.clear();
     closed_ = true;
@@ -270,7 +270,7 @@ class threaded_jobs final : public rendezvous {
     }
   }
 
-  /// Sends the result of the job under way, if it has ended.
+  /// Sends the result of the job under way if it has ended. Returns whether it has.
   bool end_of_turn() {
     if (!result_) return false;
     clock_->end(*std::exchange(result_, std::nullopt));
@@ -282,13 +282,14 @@ class threaded_jobs final : public rendezvous {
   std::deque<posted> queued_;
   std::optional<posted> under_way_;
   std::optional<std::function<void()>> result_;
-  std::size_t resumes_{0};  ///< For which no wait() has returned yet.
+  std::size_t resumes_{0};  ///< Calls for which no wait() has returned yet.
   bool waits_{false};
   bool closed_{false};
   turn_taking_thread thread_;
 };
 
-/// Does its jobs at once, in the handler that posts them, or, once it has a meeting point, between that and others.
+/// Executes each job at once in the handler that posts it. Once the lane has a meeting point, a job that waits
+/// continues in a later handler.
 class simulated_lane final : public lane {
  public:
   explicit simulated_lane(std::shared_ptr<simulated_clock> clock) : clock_(std::move(clock)) {}
@@ -322,7 +323,8 @@ simulated_lanes::simulated_lanes(std::uint64_t seed, simulated_lane_options opti
 
 std::unique_ptr<lane> simulated_lanes::make(const actor_label& owner) {
   duration_of_task duration;
-  if (options_.duration_of) duration = [of = options_.duration_of, owner](const task& what) { return of(owner, what); };
+  if (options_.duration_of)
+    duration = [duration_of = options_.duration_of, owner](const task& job) { return duration_of(owner, job); };
   auto cores = options_.cores_of ? options_.cores_of(owner) : nullptr;
   const auto slowdown = options_.slowdown_of ? options_.slowdown_of(owner) : 1;
   return std::make_unique<simulated_lane>(std::make_shared<simulated_clock>(

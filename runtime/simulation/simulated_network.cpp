@@ -12,14 +12,14 @@ namespace troupe::transport {
 
 namespace {
 
-/// The nodes of a pair in ascending order.
+/// Returns the nodes of a pair in ascending order.
 std::pair<std::uint32_t, std::uint32_t> ordered(std::uint32_t a, std::uint32_t b) {
   return {std::min(a, b), std::max(a, b)};
 }
 
 }  // namespace
 
-/// The links of one node. Ends with its supervisor and proxies, which closes its connections.
+/// The links of one node. They end with the node's supervisor and proxies, which closes the node's connections.
 class simulated_network::node_links final : public control_links, public tensor_links {
  public:
   node_links(simulated_network& network, std::uint32_t me) : network_(network), me_(me) {}
@@ -60,7 +60,7 @@ class simulated_network::node_links final : public control_links, public tensor_
     network_.send_frame(me_, node, header, values);
   }
 
-  /// Reports that all tensor links are open, once.
+  /// Reports, once, that all tensor links are open.
   void tell_if_linked() {
     const auto nodes = static_cast<std::uint32_t>(network_.options_.ranks.size());
     for (std::uint32_t other = 0; other < nodes; ++other)
@@ -85,9 +85,9 @@ simulated_network::simulated_network(simulated_network_options options)
       frozen_(options_.ranks.size()) {}
 
 links simulated_network::links_of(std::uint32_t node) {
-  auto made = std::make_shared<node_links>(*this, node);
-  nodes_[node] = made;
-  return {.control = made, .tensors = made};
+  auto own_links = std::make_shared<node_links>(*this, node);
+  nodes_[node] = own_links;
+  return {.control = own_links, .tensors = own_links};
 }
 
 // Events. ----------------------------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ void simulated_network::put(const address& where, event what) {
   auto& to = channels_[where];
   const auto longest = static_cast<std::uint64_t>(options_.latency.count());
   time delay = std::chrono::microseconds{static_cast<std::int64_t>(random_.below(longest + 1))};
-  if (const auto found = slowed_.find(ordered(where.from, where.to)); found != slowed_.end()) delay += found->second;
+  if (const auto slowed = slowed_.find(ordered(where.from, where.to)); slowed != slowed_.end()) delay += slowed->second;
   what.due = to.last_due = std::max(to.last_due, now_ + delay);
   to.waiting.push_back(std::move(what));
   busy_.insert(where);
@@ -122,9 +122,9 @@ std::size_t simulated_network::deliverable(time now) {
   ready_.clear();
   ready_alone_.clear();
   for (auto where = busy_.begin(); where != busy_.end();) {
-    const auto& of = channels_[*where];
-    if (can_happen(*where, of, now)) ready_.push_back(*where);
-    where = of.waiting.empty() ? busy_.erase(where) : std::next(where);
+    const auto& direction = channels_[*where];
+    if (can_happen(*where, direction, now)) ready_.push_back(*where);
+    where = direction.waiting.empty() ? busy_.erase(where) : std::next(where);
   }
   for (std::size_t i = 0; i < alone_.size(); ++i)
     if (alone_[i].second.due <= now && !frozen_[alone_[i].first]) ready_alone_.push_back(i);
@@ -135,9 +135,9 @@ void simulated_network::deliver(std::size_t which, time now) {
   now_ = now;
   if (which >= ready_.size()) {
     const auto index = ready_alone_.at(which - ready_.size());
-    auto [node, what] = std::move(alone_[index]);
+    auto [node, pending] = std::move(alone_[index]);
     alone_.erase(alone_.begin() + static_cast<std::ptrdiff_t>(index));
-    if (!gone_[node]) what.act();
+    if (!gone_[node]) pending.act();
     return;
   }
   auto& from = channels_[ready_[which]];
@@ -151,10 +151,11 @@ std::optional<simulated_network::time> simulated_network::next_due() const {
   std::optional<time> soonest;
   const auto consider = [&](time due) { soonest = soonest ? std::min(*soonest, due) : due; };
   for (const auto& where : busy_)
-    if (const auto& of = channels_.at(where); !of.waiting.empty() && can_happen(where, of, of.waiting.front().due))
-      consider(of.waiting.front().due);
-  for (const auto& [node, what] : alone_)
-    if (!frozen_[node]) consider(what.due);
+    if (const auto& direction = channels_.at(where);
+        !direction.waiting.empty() && can_happen(where, direction, direction.waiting.front().due))
+      consider(direction.waiting.front().due);
+  for (const auto& [node, pending] : alone_)
+    if (!frozen_[node]) consider(pending.due);
   return soonest;
 }
 
@@ -173,17 +174,17 @@ void simulated_network::send_control(std::uint32_t from, std::uint32_t to, const
 void simulated_network::hear_control(std::uint32_t from, std::uint32_t to, const std::vector<std::byte>& bytes) {
   const auto node = nodes_[to].lock();
   if (!node) return;
-  auto what = control::decode(bytes);
+  auto message = control::decode(bytes);
   const auto seen = state_of(plane::control, to, from);
   if (to == first_node && seen == state::visiting) {
-    if (!std::holds_alternative<control::introduction>(what))
+    if (!std::holds_alternative<control::introduction>(message))
       throw frame_error("received a control message from a node that has not joined");
-    return node->control_.visited(node->visitor_ids_[from], std::get<control::introduction>(std::move(what)));
+    return node->control_.visited(node->visitor_ids_[from], std::get<control::introduction>(std::move(message)));
   }
   if (seen != state::open) return;
-  control::check(what, options_.ranks, from, to);
+  control::check(message, options_.ranks, from, to);
   node->joined_ = true;
-  node->control_.heard(from, std::move(what));
+  node->control_.heard(from, std::move(message));
 }
 
 void simulated_network::send_frame(std::uint32_t from, std::uint32_t to, const frame_header& header,
@@ -237,7 +238,7 @@ void simulated_network::dial_peer(std::uint32_t node, std::uint32_t other) {
   });
 }
 
-/// Ends the connection of node `at` to `other`, and reports it unless it was none yet.
+/// Ends the connection of node `at` to `other`. Reports the loss, unless the connection had not been admitted yet.
 void simulated_network::lose(plane where, std::uint32_t at, std::uint32_t other, const std::string& why) {
   auto& seen = state_of(where, at, other);
   if (seen == state::closed || seen == state::lost) return;
@@ -248,10 +249,10 @@ void simulated_network::lose(plane where, std::uint32_t at, std::uint32_t other,
   if (at == first_node ? !was_visiting : node->joined_) return node->control_.parted(other, why);
   if (at == first_node) return;
   seen = state::closed;
-  dial_first(at);  // it has not joined, and tries again
+  dial_first(at);  // the node has not joined, so it tries again
 }
 
-/// Gives up on the tensor connection of node `at` to `other`, if it is not open yet.
+/// Gives up the tensor connection of node `at` to `other` if it is not open yet.
 void simulated_network::give_up(std::uint32_t at, std::uint32_t other) {
   if (state_of(plane::tensors, at, other) != state::closed) return;
   state_of(plane::tensors, at, other) = state::open;
@@ -259,13 +260,14 @@ void simulated_network::give_up(std::uint32_t at, std::uint32_t other) {
        not_established_text(std::chrono::duration_cast<std::chrono::milliseconds>(options_.timeout)));
 }
 
-/// Discards what is on its way to node `at` on its connection to `other`, and closes it there some time later.
+/// Discards what is in transit to node `at` on its connection to `other`, and closes that end of the connection some
+/// time later.
 void simulated_network::close_later(plane where, std::uint32_t at, std::uint32_t other) {
   channels_[{where, other, at}].waiting.clear();
   put({where, other, at}, {.act = [this, where, at, other] { lose(where, at, other, closed_text); }});
 }
 
-/// Node `at` closes its connection to `other`, because of what it has received.
+/// Closes the connection of node `at` to `other` because of what `at` has received.
 void simulated_network::refuse_frame(plane where, std::uint32_t at, std::uint32_t other, const std::string& why) {
   channels_[{where, other, at}].waiting.clear();
   close_later(where, other, at);
@@ -315,7 +317,7 @@ void simulated_network::heal(std::uint32_t a, std::uint32_t b) {
   listen_to(b, a);
 }
 
-/// Node `b` has fallen silent for node `a`, or speaks again, or neither.
+/// Updates whether node `a` considers node `b` silent.
 void simulated_network::listen_to(std::uint32_t b, std::uint32_t a) {
   if (a == b) return;
   if (!frozen_[b] && !cut_.contains(ordered(a, b)))
@@ -324,8 +326,8 @@ void simulated_network::listen_to(std::uint32_t b, std::uint32_t a) {
     notice_silence(a, b);
 }
 
-/// Node `a` notices after some time that it hears nothing of `b`, if that is still so. The time depends on the last
-/// beat.
+/// Lets node `a` detect the silence of node `b` after some time, if `b` is still silent then. The time depends on when
+/// the last beat was sent.
 void simulated_network::notice_silence(std::uint32_t a, std::uint32_t b) {
   using std::chrono::microseconds;
   const auto beat = static_cast<std::uint64_t>(options_.silence.count()) / beats_per_silence;

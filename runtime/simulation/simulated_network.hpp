@@ -1,10 +1,10 @@
-// A network in virtual time, with the links of all nodes of a run: what a node sends is delivered later, one message at
-// a time, when its owner says so. Bytes and checks are those of a real connection: control messages are encoded and
-// decoded, the headers of tensors are, and tensors are copied.
+// A network in virtual time, with the links of all nodes of a run. What a node sends is delivered later, one message at
+// a time, when the owner of the network calls deliver(). Bytes and checks are those of a real connection: control
+// messages and the headers of tensors are encoded and decoded, and tensors are copied.
 //
-// It models TCP connections as the protocol sees them: each keeps the order of its messages; a killed node's
-// connections close after some of what it had sent; a frozen node and a cut link are noticed after the time of silence
-// allowed. It is used by one thread.
+// It models TCP connections as the protocol sees them: each keeps the order of its messages; the connections of a
+// killed node close after some of what it had sent has been delivered; a frozen node and a cut link are noticed after
+// `silence`. The network is used by one thread.
 #pragma once
 
 #include "troupe/data/random/random.hpp"
@@ -25,18 +25,18 @@
 namespace troupe::transport {
 
 struct simulated_network_options {
-  std::vector<control::node_ranks> ranks;         ///< By index of the node.
-  std::vector<frame_limits> limits;               ///< By index of the node.
-  std::int64_t window{2 << 20};                   ///< As connection_options::window.
+  std::vector<control::node_ranks> ranks;         ///< By node index.
+  std::vector<frame_limits> limits;               ///< By node index.
+  std::int64_t window{2 << 20};                   ///< See connection_options::window.
   std::chrono::microseconds latency{100};         ///< Each message takes a random time up to this one.
   std::chrono::microseconds timeout{60'000'000};  ///< Time in which all tensor links must be established.
-  std::chrono::microseconds silence{5'000'000};   ///< As connection_options::silence.
+  std::chrono::microseconds silence{5'000'000};   ///< See connection_options::silence.
   std::uint64_t seed{0};
 };
 
 class simulated_network {
  public:
-  using time = std::chrono::nanoseconds;  ///< Since the simulation began.
+  using time = std::chrono::nanoseconds;  ///< Virtual time since the simulation began.
 
   explicit simulated_network(simulated_network_options options);
 
@@ -49,32 +49,32 @@ class simulated_network {
   /// Returns the number of messages that may be delivered at `now`.
   std::size_t deliverable(time now);
 
-  /// Delivers one of them, by its number.
+  /// Delivers one of the messages that deliverable() has counted, by its index.
   void deliver(std::size_t which, time now);
 
   /// Returns when the next message may be delivered, or nothing if none will be.
   std::optional<time> next_due() const;
 
-  /// Returns how many messages have been delivered so far, without those of the network itself.
+  /// Returns the number of messages delivered so far, without the events of the network itself.
   std::uint64_t delivered() const { return delivered_; }
 
   // Faults. ----------------------------------------------------------------------------------------------------------
 
-  /// The node is gone: its connections close, and it sends and receives nothing any more.
+  /// Kills a node: its connections close, and it no longer sends or receives anything.
   void kill(std::uint32_t node);
 
-  /// The node stands still until thaw(): it receives nothing.
+  /// Pauses a node until thaw(): it receives nothing.
   void freeze(std::uint32_t node);
   void thaw(std::uint32_t node);
 
-  /// Nothing passes between two nodes until heal(), and neither is notified.
+  /// Blocks everything between two nodes until heal(), without notifying either of them.
   void cut(std::uint32_t a, std::uint32_t b);
   void heal(std::uint32_t a, std::uint32_t b);
 
-  /// The tensor connection between two nodes, or their control connection, is reset.
+  /// Resets the tensor connection or the control connection between two nodes.
   void reset(std::uint32_t a, std::uint32_t b, plane where);
 
-  /// Every message between two nodes takes this much longer.
+  /// Delays every message between two nodes by this time.
   void slow(std::uint32_t a, std::uint32_t b, time by);
 
  private:
@@ -82,10 +82,10 @@ class simulated_network {
   friend class node_links;
   using pair = std::pair<std::uint32_t, std::uint32_t>;
 
-  /// Something that happens at a node, at some time.
+  /// Something that happens at a node at some time.
   struct event {
     time due{0};
-    std::int64_t cost{0};  ///< Credit that it needs.
+    std::int64_t cost{0};  ///< Credit that the event needs.
     bool is_message{false};
     std::function<void()> act;
   };
@@ -128,12 +128,12 @@ class simulated_network {
   std::vector<bool> gone_, frozen_;
   std::map<address, channel> channels_;
   std::set<address> busy_;                              ///< The channels on which something may be waiting.
-  std::map<address, state> states_;                     ///< Of a connection, as `from` sees it.
+  std::map<address, state> states_;                     ///< State of each connection, as `from` sees it.
   std::vector<std::pair<std::uint32_t, event>> alone_;  ///< Events of a node that belong to no connection.
   std::set<pair> cut_;
-  std::map<pair, time> silent_since_;  ///< By the node that hears nothing, and of whom.
+  std::map<pair, time> silent_since_;  ///< By the node that receives nothing and the node that is silent.
   std::map<pair, time> slowed_;
-  std::vector<address> ready_;  ///< Of the last deliverable(), before the events of alone_.
+  std::vector<address> ready_;  ///< Channels found by the last deliverable(); counted before `ready_alone_`.
   std::vector<std::size_t> ready_alone_;
   std::uint64_t delivered_{0};
 };

@@ -27,7 +27,7 @@ namespace troupe {
 namespace {
 
 using std::chrono::microseconds;
-using time = std::chrono::nanoseconds;  ///< Virtual time, since the simulation began.
+using time = std::chrono::nanoseconds;  ///< Virtual time since the simulation began.
 
 using node_pair = std::pair<std::uint32_t, std::uint32_t>;
 
@@ -43,7 +43,7 @@ void check_virtual_time(std::chrono::nanoseconds now) {
         "workers.slowdown in the topology file");
 }
 
-/// An actor system whose actors run one event at a time, when told to.
+/// An actor system whose actors run one event at a time, on request.
 struct system_config : caf::actor_system_config {
   system_config() { set("scheduler.policy", caf::atom("testing")); }
 };
@@ -86,14 +86,14 @@ class simulated_node {
     scheduler().run_once();
   }
 
-  /// Returns the time of its next timeout.
+  /// Returns the time of the next timeout of the node, or nothing if there is none.
   std::optional<time> next_due() {
     const auto& schedule = scheduler().clock().schedule();
     if (schedule.empty()) return std::nullopt;
     return schedule.begin()->first - origin_;
   }
 
-  /// Advances its clock.
+  /// Advances the clock of the node.
   void reach(time now) {
     auto& clock = scheduler().clock();
     const auto behind = origin_ + now - clock.now();
@@ -109,7 +109,7 @@ class simulated_node {
 
   simulated_lanes lanes_;
   traced_lanes traced_;
-  bool traces_;  ///< In real time.
+  bool traces_;  ///< Whether jobs are traced in real time.
   system_config config_;
   caf::actor_system system_{config_};
   caf::actor_clock::time_point origin_ = scheduler().clock().now();
@@ -192,15 +192,16 @@ class simulation {
 
  private:
   static transport::simulated_network_options network_of(const plan& plan, const simulation_options& options) {
-    transport::simulated_network_options made{.ranks = ranks_of_nodes(plan),
-                                              .limits = {},
-                                              .window = options.window,
-                                              .latency = options.latency,
-                                              .timeout = plan.file.run.timeout,
-                                              .silence = plan.file.run.silence,
-                                              .seed = options.seed};
-    for (std::uint32_t node = 0; node < plan.nodes.size(); ++node) made.limits.push_back(frame_limits_of(plan, node));
-    return made;
+    transport::simulated_network_options network_options{.ranks = ranks_of_nodes(plan),
+                                                         .limits = {},
+                                                         .window = options.window,
+                                                         .latency = options.latency,
+                                                         .timeout = plan.file.run.timeout,
+                                                         .silence = plan.file.run.silence,
+                                                         .seed = options.seed};
+    for (std::uint32_t node = 0; node < plan.nodes.size(); ++node)
+      network_options.limits.push_back(frame_limits_of(plan, node));
+    return network_options;
   }
 
   bool is_frozen(std::uint32_t node) const { return frozen_until_[node].has_value(); }
@@ -242,12 +243,12 @@ class simulation {
     }
   }
 
-  /// Calls `end` when a fault has lasted its time, unless it lasts to the end of the run.
+  /// Calls `end` when the duration of a fault is over, unless the fault lasts to the end of the run.
   void end_later(const node_fault& fault, std::function<void()> end) {
     if (fault.lasting.count() > 0) later_.emplace(now_ + fault.lasting, std::move(end));
   }
 
-  /// Cuts the link between two nodes, until the last one of the faults that do so has ended.
+  /// Cuts the link between two nodes until the last fault that cuts it has ended.
   void cut(const node_fault& fault) {
     const auto ends = ends_of(fault);
     if (++cuts_[ends] == 1) network_.cut(fault.node, fault.other);
@@ -256,7 +257,7 @@ class simulation {
     });
   }
 
-  /// Slows the link between two nodes down, by the longest of the delays that apply to it.
+  /// Slows down the link between two nodes by the longest delay that applies to it.
   void slow(const node_fault& fault) {
     const auto ends = ends_of(fault);
     const auto added = delays_[ends].insert(fault.delay);
@@ -362,15 +363,15 @@ class simulation {
   const crew* first_{nullptr};  ///< The actors of the first node, once training has begun.
   data::random_stream random_;
   transport::simulated_network network_;
-  fault_times faults_;  ///< Before the nodes, whose workers report their steps to it.
+  fault_times faults_;  ///< Declared before the nodes, whose workers report their steps to it.
   std::vector<std::unique_ptr<simulated_node>> nodes_;
   std::vector<bool> killed_;
   std::vector<std::optional<time>> frozen_until_;
   std::multimap<time, std::function<void()>> later_;  ///< Ends of faults.
   std::map<node_pair, std::size_t> cuts_;             ///< Number of faults that cut the link between two nodes.
-  std::map<node_pair, std::multiset<time>> delays_;   ///< Of the faults that slow it down.
+  std::map<node_pair, std::multiset<time>> delays_;   ///< Delays of the faults that slow it down.
   time now_{0};
-  std::uint64_t turns_{0};  ///< Events, and advances of time.
+  std::uint64_t turns_{0};  ///< Number of events and advances of time.
   int signal_{0};
   simulated_end result_;
 };
@@ -386,25 +387,26 @@ simulated_end simulate_nodes(const plan& plan, const data::dataset_pair& data, a
              exchange.name +
                  ": engine = \"nccl\" cannot be simulated or replayed: its calls wait for each other on the GPUs, and "
                  "lanes in virtual time run one after the other; use engine = \"troupe\"");
-  simulation all{plan, options};
-  all.start(data, initial, pool, journal);
-  return all.run();
+  simulation simulated{plan, options};
+  simulated.start(data, initial, pool, journal);
+  return simulated.run();
 }
 
 run_end simulate(const plan& plan, const data::dataset_pair& data, at::Tensor initial, models::buffer_pool pool,
                  std::shared_ptr<journal> journal, const simulation_options& options) {
-  const auto all = simulate_nodes(plan, data, std::move(initial), std::move(pool), std::move(journal), options);
+  const auto result = simulate_nodes(plan, data, std::move(initial), std::move(pool), std::move(journal), options);
   const auto has_end = [](const auto& node) { return node.end.has_value(); };
-  const auto first = std::find_if(all.nodes.begin(), all.nodes.end(), has_end);  // the first node, unless it is lost
-  const auto is_stopped = options.stop_after > 0 && all.events >= options.stop_after;
+  const auto first =
+      std::find_if(result.nodes.begin(), result.nodes.end(), has_end);  // the first node, unless it is lost
+  const auto is_stopped = options.stop_after > 0 && result.events >= options.stop_after;
   run_end end;
-  if (first != all.nodes.end())
+  if (first != result.nodes.end())
     end = *first->end;
   else if (!is_stopped)
     end.failure = "no node is left: each was killed or frozen (see [[fault]] in the topology file)";
-  end.events = all.events;
+  end.events = result.events;
   if (!is_stopped)
-    for (const auto fault : all.not_injected) end.not_injected.push_back(describe(plan.faults[fault]));
+    for (const auto fault : result.not_injected) end.not_injected.push_back(describe(plan.faults[fault]));
   if (options.links) end.links = options.links->usage();
   return end;
 }

@@ -32,7 +32,7 @@ std::string cpu_name() {
   return "unknown";
 }
 
-/// A CRC-32C of all that is added, in order.
+/// CRC-32C of everything that is added, in order.
 class digest {
  public:
   void add(const at::Tensor& values) {
@@ -58,7 +58,7 @@ class digest {
     else
       add(set.inputs);
     add(set.targets);
-    if (set.drawn_from.defined()) add(set.drawn_from);  // it may go on after the last whole window
+    if (set.drawn_from.defined()) add(set.drawn_from);  // it may extend beyond the last whole window
   }
 
   void add(const std::filesystem::path& path) {
@@ -93,31 +93,31 @@ std::map<std::string, std::string> names_of_machine() {
 }
 
 std::map<std::string, std::string> fingerprint() {
-  auto found = names_of_machine();
-  found.merge(std::map<std::string, std::string>{{"CUDA", device::text_of(device::here())},
-                                                 {"arithmetic", arithmetic_here().float32},
-                                                 {"bfloat16 arithmetic", arithmetic_here().bfloat16},
-                                                 {"kernel selection", kernel_settings()}});
-  return found;
+  auto properties = names_of_machine();
+  properties.merge(std::map<std::string, std::string>{{"CUDA", device::text_of(device::here())},
+                                                      {"arithmetic", arithmetic_here().float32},
+                                                      {"bfloat16 arithmetic", arithmetic_here().bfloat16},
+                                                      {"kernel selection", kernel_settings()}});
+  return properties;
 }
 
 std::map<std::string, std::string> fingerprint_of(const plan& plan) {
-  auto found = fingerprint();
+  auto properties = fingerprint();
   const auto is_cpu = [](const auto& device) { return device.is_cpu(); };
-  if (std::all_of(plan.devices.begin(), plan.devices.end(), is_cpu)) found.erase("CUDA");
-  if (plan.file.workers.precision != "bfloat16") found.erase("bfloat16 arithmetic");
-  return found;
+  if (std::all_of(plan.devices.begin(), plan.devices.end(), is_cpu)) properties.erase("CUDA");
+  if (plan.file.workers.precision != "bfloat16") properties.erase("bfloat16 arithmetic");
+  return properties;
 }
 
 std::string differing(const std::map<std::string, std::string>& ours,
                       const std::map<std::string, std::string>& theirs) {
   std::string text;
-  for (const auto& [what, here] : ours) {
-    const auto found = theirs.find(what);
-    if (found != theirs.end() && found->second == here) continue;
-    if (found == theirs.end() && std::ranges::find(later_entries, what) != later_entries.end()) continue;
-    const auto there = found == theirs.end() ? "unknown" : topology::printable(found->second);
-    text += (text.empty() ? "" : ", ") + what + " is " + there + " there and " + here + " here";
+  for (const auto& [property, our_value] : ours) {
+    const auto other = theirs.find(property);
+    if (other != theirs.end() && other->second == our_value) continue;
+    if (other == theirs.end() && std::ranges::find(later_entries, property) != later_entries.end()) continue;
+    const auto their_value = other == theirs.end() ? "unknown" : topology::printable(other->second);
+    text += (text.empty() ? "" : ", ") + property + " is " + their_value + " there and " + our_value + " here";
   }
   return text;
 }

@@ -39,14 +39,15 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// Returns whether two names are of one host: the same, or one of them the other one without (the end of) its domain.
+/// Returns whether two names refer to one host: they are equal, or one is the other without all or the end of its
+/// domain.
 bool same_host(const std::string& a, const std::string& b) {
   const auto &longer = a.size() < b.size() ? b : a, &shorter = a.size() < b.size() ? a : b;
   return !shorter.empty() && longer.starts_with(shorter) &&
          (longer.size() == shorter.size() || longer[shorter.size()] == '.');
 }
 
-/// Whether an address is numbers, of which no part is the name of a host.
+/// Returns whether a host is given as a numeric address, which contains no host name.
 bool is_numeric(const std::string& host) {
   return host.find_first_not_of("0123456789.") == std::string::npos || host.find(':') != std::string::npos;
 }
@@ -55,16 +56,16 @@ bool is_numeric(const std::string& host) {
 template <class IsIt>
 const planned_node* only(const std::vector<planned_node>& nodes, const std::string& host, IsIt is_it) {
   std::vector<std::string> names;
-  const planned_node* found = nullptr;
+  const planned_node* match = nullptr;
   for (const auto& node : nodes)
     if (is_it(node)) {
-      found = &node;
+      match = &node;
       names.push_back(node.name);
     }
   if (names.size() > 1)
     throw input_error("--name auto: the nodes " + topology::listed(names, "and") + " are all at this host, " +
                       topology::printable(host) + how_to_say_it);
-  return found;
+  return match;
 }
 
 /// Returns the digits of a name such as "troupe-2"; nothing for one such as "node02", "web-02" or "ip-10-0-0-2".
@@ -96,7 +97,7 @@ std::string launched_name(const std::vector<planned_node>& nodes, const launch_s
     if (const auto* index = where.variable(variable))
       return name_at(nodes, index, std::string(variable) + " is " + topology::printable(index));
   const auto host = lower(where.host), label = host.substr(0, host.find('.'));
-  if (const auto* node = only(nodes, host, [&](const auto& one) { return lower(one.name) == label; }))
+  if (const auto* node = only(nodes, host, [&](const auto& planned) { return lower(planned.name) == label; }))
     return node->name;
   const auto by_name = [&](const planned_node& node) {
     return !is_numeric(node.address.host) && same_host(lower(node.address.host), host);

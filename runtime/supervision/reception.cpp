@@ -17,8 +17,8 @@ struct reception_state {
   static inline const char* name = "reception";
 };
 
-/// Returns why the introduction of a node does not fit that of the first node, or "". Both nodes print it, so that it
-/// names them.
+/// Returns why the introduction of a node does not fit that of the first node, or "". Both nodes print the reason, so
+/// it names them.
 std::string difference_of_versions(const control::introduction& first, const control::introduction& who,
                                    const std::string& host) {
   const auto visitor = "on node " + topology::printable(who.node);
@@ -42,7 +42,7 @@ std::string difference_of_inputs(const plan& plan, const control::introduction& 
          host;
 }
 
-/// Returns the index in the plan of the node that introduces itself, or 0 if the run expects no such node.
+/// Returns the index in the plan of the node that introduces itself, or 0 if the run expects no node with this name.
 std::uint32_t index_of(const plan& plan, const control::introduction& who) {
   for (std::uint32_t node = 1; node < plan.nodes.size(); ++node)
     if (plan.nodes[node].name == who.node) return node;

@@ -1,5 +1,5 @@
-// The reception of the first node judges whether a visitor may join the run. It can do nothing else: it has no state,
-// and knows only the links, to refuse a visitor, and the supervisor, to pass on one that fits.
+// The reception of the first node judges whether a visitor may join the run. It can do nothing else: it has no state
+// and uses only the links, to refuse a visitor, and the supervisor, to pass on an accepted one.
 #pragma once
 
 #include "troupe/actors/wire/type_ids.hpp"
@@ -16,7 +16,7 @@
 
 namespace troupe {
 
-/// A visitor and what it says about itself.
+/// A visitor and its introduction.
 struct visit {
   transport::visitor_id visitor{};
   control::introduction who;
@@ -31,10 +31,10 @@ using reception_actor = caf::typed_actor<caf::reacts_to<visit>>;
 
 struct reception_options {
   std::shared_ptr<const plan> run_plan;
-  control::introduction self;  ///< Of the first node, to which visitors are compared.
+  control::introduction self;  ///< Introduction of the first node, with which visitors are compared.
   std::shared_ptr<transport::control_links> links;
   std::function<void(const std::string&)> report;  ///< See supervisor_options.
-  /// Called for a visitor that fits, with the index of its node.
+  /// Called for an accepted visitor, with the index of its node.
   std::function<void(transport::visitor_id, std::uint32_t node)> admitted;
 };
 

@@ -17,10 +17,10 @@ namespace troupe {
 struct run_end {
   std::optional<std::string> failure{};        ///< "worker 2: …": the actor that failed first, and why.
   std::optional<std::string> refusal{};        ///< Why this node cannot take part in the run; nothing was started.
-  int signal{0};                               ///< The signal that interrupted it, or 0.
+  int signal{0};                               ///< The signal that interrupted the run, or 0.
   bool begun{false};                           ///< Whether training began; on other nodes, whether all were linked.
-  std::uint64_t events{0};                     ///< Of a simulation: the number of messages that were handled.
-  std::vector<std::string> not_injected{};     ///< Of a simulation: the faults for which the run ended too early.
+  std::uint64_t events{0};                     ///< Simulations only: the number of messages that were handled.
+  std::vector<std::string> not_injected{};     ///< Simulations only: the faults for which the run ended too early.
   std::vector<emulation::wire_usage> links{};  ///< What the emulated network has carried on this node.
   /// Lanes that had not returned when the node stopped waiting for them. Their threads still run: the process must end
   /// by std::_Exit().

@@ -4,7 +4,7 @@
 //   other nodes:  joining ── link_up ──────────► linking ── linked ──────────► running ── end ───────────────► ending
 //
 // A run of one node begins at `running`. Every phase goes to `ending` when a failure, a loss or a signal ends the run;
-// while the first node asks who waits for a lost node (`diagnosing`), the phase stays what it was.
+// while the first node finds out which ranks wait for a lost node (`diagnosing`), the phase does not change.
 #include "troupe/runtime/supervision/supervisor.hpp"
 
 #include "troupe/runtime/supervision/supervisor_state.hpp"
@@ -35,7 +35,7 @@ void launch_crew(supervisor_pointer self) {
 
 namespace {
 
-/// On the first node: starts training, in which these workers take part.
+/// On the first node: starts training with these workers.
 void begin_run(supervisor_pointer self, const std::vector<directed_worker>& workers) {
   auto& my = self->state;
   my.enter(phase::running);

@@ -1,6 +1,6 @@
 // The supervisor of a node: connects the nodes of a run, spawns this node's part, and decides what to do when an actor
-// or a node fails. The first node decides how the run ends and informs the others. It knows the other nodes only by
-// their links, which may be sockets or simulated.
+// or a node fails. The first node decides how the run ends and informs the others. A supervisor reaches the other nodes
+// only through links, which may be sockets or simulated.
 #pragma once
 
 #include "troupe/runtime/launch/launcher.hpp"
@@ -44,13 +44,13 @@ typename Inspector::result_type inspect(Inspector& f, link_event& x) {
   return detail::inspect_local(f, "link_event", x.what.index());
 }
 
-/// join:       from its own process: take part in the run.
-/// join, a visitor, a node: from the reception: the visitor may become that node.
-/// link_event: from the links.
-/// halt:       from its own process: it has received this signal.
-/// checkpoint: the files of a checkpoint, of which this node keeps a copy.
-/// tick:       from itself, while it waits for the other nodes to join or to leave.
-/// done:       from the lane that writes copies, and from itself.
+/// join:       sent by its own process: takes part in the run.
+/// join, a visitor, a node: sent by the reception: the visitor may become that node.
+/// link_event: sent by the links.
+/// halt:       sent by its own process, which has received this signal.
+/// checkpoint: the files of a checkpoint of which this node keeps a copy.
+/// tick:       sent to itself while it waits for the other nodes to join or to leave.
+/// done:       sent by the lane that writes copies, and to itself.
 using supervisor_actor =
     caf::typed_actor<caf::reacts_to<join_atom>, caf::reacts_to<join_atom, transport::visitor_id, std::uint32_t>,
                      caf::reacts_to<link_event>, caf::reacts_to<halt_atom, std::int32_t>,
@@ -74,7 +74,7 @@ struct supervisor_options {
   control::introduction self{};
   transport::links links;                          ///< Null if there is only one node.
   join_wait wait{};                                ///< Time limit and reports while nodes are missing.
-  std::function<void(const std::string&)> report;  ///< Prints a line for the user who started the node.
+  std::function<void(const std::string&)> report;  ///< Prints a line on the terminal from which the node was started.
   /// Called with the actors of this node when training begins, before any of them handles a message; only on the first
   /// node.
   std::function<void(const crew&)> began{};

@@ -1,4 +1,4 @@
-// The phase `ending`: the actors of this node are terminated, and on the first node, the other nodes are told.
+// The phase `ending`: terminates the actors of this node and, on the first node, informs the other nodes.
 #include "troupe/runtime/supervision/supervisor_state.hpp"
 
 #include <caf/all.hpp>
@@ -14,10 +14,11 @@ namespace {
 /// How long the other nodes may take to leave once the run is over.
 constexpr std::chrono::milliseconds time_to_leave{1500};
 
-/// How long before the loss of a node the end of an actor may be reported that lost a peer there.
+/// How much earlier an actor may report a lost peer than the link reports the loss of that peer's node.
 constexpr std::chrono::milliseconds time_to_hear_of_loss{300};
 
-/// Ends the run after the end of an actor of this name, unless this node is already asking who waits for a lost node.
+/// Ends the run after the end of an actor of this name, unless this node is already asking which ranks wait for a lost
+/// node.
 void end_because_of(supervisor_pointer self, const std::string& name) {
   const auto& my = self->state;
   if (my.diagnosing) return;
@@ -44,7 +45,8 @@ void handle_actor_down(supervisor_pointer self, const actor_label& who, const ca
   if (my.diagnosing) return;
   if (failed) my.blamed.hear(name, reason);
   if (!my.blamed.for_loss) return end_because_of(self, name);
-  // Nothing here failed on its own. The link to a node that died may report this later than memory that it shared.
+  // No actor of this node failed on its own. The link to a node that died may report its loss later than the memory
+  // that the node shared.
   const auto end = [self, name] { end_because_of(self, name); };
   self->delayed_send(self, time_to_hear_of_loss, done_atom_v, completion{std::make_shared<std::function<void()>>(end)});
 }
@@ -100,10 +102,10 @@ void follow_end(supervisor_pointer self, std::int32_t status, const std::string&
 
 void handle_down(supervisor_pointer self, const caf::down_msg& down) {
   auto& alive = self->state.alive;
-  const auto found = alive.find(down.source);
-  if (found == alive.end()) return;
-  const auto who = found->second;
-  alive.erase(found);
+  const auto entry = alive.find(down.source);
+  if (entry == alive.end()) return;
+  const auto who = entry->second;
+  alive.erase(entry);
   handle_actor_down(self, who, down.reason);
 }
 

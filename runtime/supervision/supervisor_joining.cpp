@@ -16,7 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// A running first node answers within this time. Only afterwards is it reported as missing.
+/// A running first node answers within this time. It is reported as missing only afterwards.
 constexpr milliseconds time_to_reach{250};
 
 /// Returns the nodes that have not joined, such as "node beta" or "nodes beta and gamma".
@@ -27,7 +27,7 @@ std::string missing_nodes(const supervisor_state& my) {
   return (names.size() == 1 ? "node " : "nodes ") + topology::listed(names, "and");
 }
 
-/// Returns the first node with its address.
+/// Returns the name and the address of the first node, for messages.
 std::string first_node(const supervisor_state& my) {
   return "node " + my.first_name() + " at " + topology::print_endpoint(my.run_plan().nodes.front().address);
 }
@@ -65,7 +65,7 @@ void open_run(supervisor_pointer self) {
   launch_crew(self);
 }
 
-/// Whether this node waits for an answer of the first node, rather than for other nodes.
+/// Returns whether this node waits for an answer of the first node, rather than for other nodes.
 bool awaits_first(const supervisor_state& my) {
   return !my.is_first() && !my.welcomed;
 }

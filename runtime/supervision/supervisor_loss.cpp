@@ -13,18 +13,19 @@ namespace troupe::supervision {
 
 namespace {
 
-/// How long ports and nodes may take to answer who waits for a lost node. A node asks its ports before it answers.
+/// How long ports and nodes may take to answer which ranks wait for a lost node. A node asks its ports before it
+/// answers.
 constexpr std::chrono::milliseconds time_of_port{150}, time_of_node{800};
 
-/// How often a port is asked again whose worker is still computing, and after how long.
+/// How often, and after how long, a port whose worker is still computing is asked again.
 constexpr int times_to_ask_again = 3;
 constexpr std::chrono::milliseconds time_to_ask_again{50};
 static_assert(time_of_node > (times_to_ask_again + 1) * time_of_port + times_to_ask_again * time_to_ask_again);
 
-/// The answers so far to the question who waits for lost ranks.
+/// The answers so far to the question which ranks wait for lost ranks.
 struct inquiry {
   std::string waiting;
-  std::size_t open{1};  ///< Answers still to come, and one for the requests that are still being sent.
+  std::size_t open{1};  ///< Missing answers, and one for the requests that are still being sent.
 
   void add(const std::string& answer) {
     if (!answer.empty()) waiting += (waiting.empty() ? "" : "; ") + answer;
@@ -51,7 +52,7 @@ void ask_port(supervisor_pointer self, const port_actor& port, const std::vector
   self->request(port, time_of_port, lost_atom_v, lost).then(take, [answer](const caf::error&) { answer(""); });
 }
 
-/// Asks a node who waits for `lost`, and calls `next` with its answer, or with "" if there is none in time.
+/// Asks a node which of its ranks wait for `lost`. Calls `next` with its answer, or with "" if none arrives in time.
 void ask_node(supervisor_pointer self, std::uint32_t node, std::uint32_t lost, std::chrono::milliseconds limit,
               std::function<void(const std::string&)> next) {
   auto& my = self->state;
@@ -61,8 +62,8 @@ void ask_node(supervisor_pointer self, std::uint32_t node, std::uint32_t lost, s
   self->delayed_send(self, limit, done_atom_v, completion{std::make_shared<std::function<void()>>(give_up)});
 }
 
-/// Asks our ports and, on the first node, all nodes that can be reached who waits for `node`. Calls `next` with the
-/// answers. Those of the nodes in `suspects` are awaited until they answer or are lost themselves.
+/// Asks our ports and, on the first node, all reachable nodes which ranks wait for `node`. Calls `next` with the
+/// answers. Waits for each node in `suspects` until it answers or is lost itself.
 template <class Next>
 void ask_who_waits(supervisor_pointer self, std::uint32_t node, Next next, std::set<std::uint32_t> suspects = {}) {
   auto& my = self->state;
@@ -85,9 +86,9 @@ void ask_who_waits(supervisor_pointer self, std::uint32_t node, Next next, std::
   answer("");
 }
 
-/// Ends the run because of what is lost.
+/// Ends the run because of a loss.
 void end_with_loss(supervisor_pointer self, const std::string& lost, const std::string& waiting) {
-  if (self->state.now == phase::ending) return;  // meanwhile it was complete
+  if (self->state.now == phase::ending) return;  // it was complete meanwhile
   self->state.options.end->failure = lost + (waiting.empty() ? "" : "; " + waiting);
   end_run(self);
 }
@@ -96,7 +97,7 @@ std::string loss_of(const supervisor_state& my, std::uint32_t node, const std::s
   return "node " + my.name_of(node) + " is lost: " + how;
 }
 
-/// On the first node: notes that a node cannot be reached any more; its answer is not awaited any longer.
+/// On the first node: notes that a node can no longer be reached, and stops waiting for its answer.
 void note_gone(supervisor_pointer self, std::uint32_t node, const std::string& how) {
   self->state.nodes[node].gone = how;
   take_waiting(self, node, "");
@@ -141,7 +142,7 @@ void lose_link_between(supervisor_pointer self, std::uint32_t node, std::uint32_
                       my.name_of(std::max(node, other)) + " is lost; node " + my.name_of(node) + " reports: " + why,
                   asked.waiting);
   };
-  // Either node may be gone without our knowing it yet. Only if both answer, the link is to blame.
+  // Either node may be gone although its loss has not been reported yet. The link is to blame only if both answer.
   ask_who_waits(self, other, blame, {node, other});
 }
 
@@ -153,10 +154,10 @@ void report_waiting(supervisor_pointer self, std::uint32_t lost_node) {
 
 void take_waiting(supervisor_pointer self, std::uint32_t node, const std::string& ranks) {
   auto& asked = self->state.asked;
-  const auto found = asked.find(node);
-  if (found == asked.end()) return;
-  const auto answer = std::move(found->second);
-  asked.erase(found);
+  const auto request = asked.find(node);
+  if (request == asked.end()) return;
+  const auto answer = std::move(request->second);
+  asked.erase(request);
   answer(ranks);
 }
 

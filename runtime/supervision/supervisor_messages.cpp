@@ -1,5 +1,6 @@
-// The control messages of other nodes. The links have checked that each comes from a node that may send it, and is
-// about nodes that exist and workers of that node; here, those that do not fit the phase are ignored.
+// Handles the control messages of other nodes. The links have checked that the sender of a message may send it, that
+// its nodes exist, and that its worker belongs to the sender or to this node. Messages that do not fit the phase are
+// ignored here.
 #include "troupe/runtime/supervision/supervisor_state.hpp"
 
 #include <caf/all.hpp>
@@ -16,7 +17,7 @@ void take_failure(supervisor_pointer self, const std::string& why) {
   if (!self->state.diagnosing) fail_run(self, why);
 }
 
-/// On the first node: another node has received a signal. One that leaves before all have joined can be replaced.
+/// On the first node: another node has received a signal. A node that leaves before all have joined can be replaced.
 void take_interrupted(supervisor_pointer self, std::uint32_t node, int signal) {
   if (self->state.now == phase::joining) return forget_node(self->state, node);
   halt_run(self, signal);
@@ -43,7 +44,7 @@ auto of_nodes(supervisor_pointer self, std::uint32_t node) {
       [self](const control::failed& failed) { take_failure(self, failed.why); },
       [self, node](const control::link_lost& lost) { lose_link_between(self, node, lost.node, lost.why); },
       [self, node](const control::waiting& waiting) { take_waiting(self, node, waiting.ranks); },
-      [self, node](const control::interrupted& one) { take_interrupted(self, node, one.signal); },
+      [self, node](const control::interrupted& interrupted) { take_interrupted(self, node, interrupted.signal); },
       [self, node](const control::copied& copied) { take_copied(self, node, copied.step); },
       [self](const control::welcome& welcome) { take_welcome(self, welcome); },
       [self](const control::refusal& refusal) { take_refusal(self, refusal.reason); },
@@ -53,7 +54,7 @@ auto of_nodes(supervisor_pointer self, std::uint32_t node) {
   };
 }
 
-/// Passes a message of a worker, the coordinator or the recorder on.
+/// Forwards a message to the worker, the coordinator or the recorder.
 template <class Message>
 void pass_on(supervisor_pointer self, const Message& one) {
   const auto& ours = self->state.ours;
@@ -73,8 +74,8 @@ void hear(supervisor_pointer self, std::uint32_t node, const control::message& w
   const auto handle = overloaded{
       of_nodes(self, node),
       [](const control::introduction&) {},  // these go to the reception
-      [self](const auto& one) {
-        if (self->state.now == phase::running) pass_on(self, one);
+      [self](const auto& other) {
+        if (self->state.now == phase::running) pass_on(self, other);
       },
   };
   std::visit(handle, what);

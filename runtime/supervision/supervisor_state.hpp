@@ -22,10 +22,10 @@
 namespace troupe::supervision {
 
 /// See the drawing in supervisor.cpp.
-/// SUPERVISOR-1: in this order; a run may end in every one.
+/// SUPERVISOR-1: phases follow each other in this order; a run may end in any of them.
 enum class phase : std::uint8_t { joining, linking, running, ending };
 
-/// What the first node knows about a node of the run, itself included.
+/// Status of a node of the run, possibly the first node itself, as kept by the first node.
 struct node_status {
   bool joined{false}, ready{false};
   std::optional<std::string> gone{};  ///< How its control link was lost, if it was.
@@ -47,7 +47,7 @@ struct supervisor_state {
   reception_actor reception;
 
   // On the other nodes.
-  bool welcomed{false};  ///< The first node has admitted it.
+  bool welcomed{false};  ///< The first node has admitted this node.
 
   /// A node is lost, and every node is being asked which ranks wait for it. The run will end with the answers.
   bool diagnosing{false};
@@ -95,10 +95,10 @@ using supervisor_pointer = supervisor_actor::stateful_pointer<supervisor_state>;
 /// Spawns the crew of this node and monitors it.
 void launch_crew(supervisor_pointer self);
 
-/// On the first node: the tensor links of a node are open. When those of all are, training begins.
+/// On the first node: notes that the tensor links of a node are open. Training begins when those of all nodes are.
 void take_ready(supervisor_pointer self, std::uint32_t node);
 
-/// On another node: all nodes have joined, so that tensor links can be opened.
+/// On another node: opens the tensor links, after all nodes have joined.
 void take_link_up(supervisor_pointer self);
 
 // In supervisor_joining.cpp.
@@ -106,13 +106,13 @@ void take_link_up(supervisor_pointer self);
 /// On the first node: opens the run to the other nodes. On the others: asks the first node to join.
 void join_run(supervisor_pointer self);
 
-/// On the first node: takes a visitor into the run as `node`, unless that has joined already.
+/// On the first node: admits a visitor to the run as `node` unless that node has already joined.
 void admit_node(supervisor_pointer self, transport::visitor_id visitor, std::uint32_t node);
 
-/// On another node: introduces it to the first node.
+/// On another node: introduces this node to the first node.
 void introduce(supervisor_pointer self);
 
-/// On another node: the first node runs another version.
+/// On another node: ends the run because the first node runs another version.
 void refuse_first(supervisor_pointer self);
 
 /// On another node: takes part in the run.
@@ -121,25 +121,27 @@ void take_welcome(supervisor_pointer self, const control::welcome& answer);
 /// Reports at intervals which nodes are missing, and fails the run when the time limit has passed.
 void check_joining(supervisor_pointer self);
 
-/// On the first node: whether all nodes have joined.
+/// On the first node: returns whether all nodes have joined.
 bool all_joined(const supervisor_state& my);
 
 // In supervisor_traffic.cpp.
 
-/// Returns the proxies for ports on other nodes.
+/// Returns a function that spawns the proxy of a port on another node.
 std::function<peer_port(std::uint32_t rank)> proxies_of_ports(supervisor_pointer self);
 
-/// On the first node: returns what sends the files of a checkpoint to the second node, if that is to keep a copy; see
-/// recorder_options::send_copy.
+/// On the first node: returns a function that sends the files of a checkpoint to the second node, or an empty one if
+/// that node keeps no copies; see recorder_options::send_copy.
 std::function<void(std::uint64_t step, const state_dict& files)> sender_of_copies(supervisor_pointer self);
 
 /// Writes a copy of the checkpoint of `step` and reports to the first node.
 void keep_copy(supervisor_pointer self, std::uint64_t step, const state_dict& files);
 
-/// Returns what passes on what the control links report: visitors to the reception, everything else to this supervisor.
+/// Returns a listener that passes visitors to the reception, and everything else that the control links report to this
+/// supervisor.
 transport::control_links::listener control_listener_of(supervisor_pointer self);
 
-/// Returns what passes the frames of other nodes to the actors of this node, and everything else to this supervisor.
+/// Returns a listener that passes the frames of other nodes to the actors of this node, and everything else that the
+/// tensor links report to this supervisor.
 transport::tensor_links::listener tensor_listener_of(supervisor_pointer self);
 
 // In supervisor_messages.cpp.
@@ -152,20 +154,21 @@ void hear(supervisor_pointer self, std::uint32_t node, const control::message& w
 /// On the first node: frees the place of a node that left while nodes were still joining, so that it may join again.
 void forget_node(supervisor_state& my, std::uint32_t node);
 
-/// Ends the run because the control link to a node failed in this way, once all nodes have answered who waits for it.
+/// Ends the run because the control link to a node failed, once all nodes have answered which ranks wait for it. `how`:
+/// how the link failed.
 void lose_node(supervisor_pointer self, std::uint32_t node, const std::string& how);
 
 /// Ends the run because the tensor link between this node and `other` failed. The first node decides.
 void lose_link(supervisor_pointer self, std::uint32_t other, const std::string& why);
 
-/// On the first node: the same, for the link between `node`, which reports it, and `other`. Names the node that is
-/// gone, or the link if none is.
+/// On the first node: ends the run because the tensor link between `node`, which reports it, and `other` failed. The
+/// message names the node that is gone, or the link if neither is.
 void lose_link_between(supervisor_pointer self, std::uint32_t node, std::uint32_t other, const std::string& why);
 
 /// Answers the first node which ranks of this node wait for ranks of a lost node.
 void report_waiting(supervisor_pointer self, std::uint32_t lost_node);
 
-/// On the first node: takes such an answer.
+/// On the first node: takes the answer of a node that was asked which of its ranks wait for a lost node.
 void take_waiting(supervisor_pointer self, std::uint32_t node, const std::string& ranks);
 
 // In supervisor_ending.cpp.

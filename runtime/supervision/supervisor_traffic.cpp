@@ -1,4 +1,4 @@
-// What crosses between the actors of this node and those of other nodes, by way of the links.
+// The traffic between the actors of this node and those of other nodes, through the links.
 #include "troupe/runtime/supervision/supervisor_state.hpp"
 
 #include <caf/all.hpp>
@@ -69,7 +69,7 @@ std::function<void(std::uint64_t, const state_dict&)> sender_of_copies(superviso
   const auto& options = self->state.options;
   constexpr std::uint32_t second = 1;
   if (!options.run_plan->keeps_copies(second)) return {};
-  // A job of the recorder's lane may outlive the actors, and must not keep the links alive.
+  // A job of the recorder's lane may outlive the actors and must not keep the links alive.
   return [weak = std::weak_ptr(options.links.tensors)](std::uint64_t step, const state_dict& files) {
     for (const auto& piece : transport::cut_copy(step, files))
       if (const auto links = weak.lock()) links->send(second, piece);
@@ -87,7 +87,7 @@ void keep_copy(supervisor_pointer self, std::uint64_t step, const state_dict& fi
 
 transport::control_links::listener control_listener_of(supervisor_pointer self) {
   const auto me = caf::actor_cast<supervisor_actor>(self);
-  const auto tell = [me](auto&& what) { caf::anon_send(me, link_event{std::forward<decltype(what)>(what)}); };
+  const auto tell = [me](auto&& event) { caf::anon_send(me, link_event{std::forward<decltype(event)>(event)}); };
   return {.visited =
               [to = self->state.reception](transport::visitor_id visitor, control::introduction&& who) {
                 caf::anon_send(to, visit{visitor, std::move(who)});
@@ -95,8 +95,8 @@ transport::control_links::listener control_listener_of(supervisor_pointer self) 
           .reached_first = [tell] { tell(link_event::reached_first{}); },
           .foreign_first = [tell] { tell(link_event::foreign_first{}); },
           .heard =
-              [tell](std::uint32_t node, control::message&& what) {
-                tell(link_event::heard{node, std::move(what)});
+              [tell](std::uint32_t node, control::message&& message) {
+                tell(link_event::heard{node, std::move(message)});
               },
           .parted =
               [tell](std::uint32_t node, const std::string& why) {

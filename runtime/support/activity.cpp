@@ -24,7 +24,7 @@ struct one_activity {
 struct activities {
   std::mutex mutex;
   std::vector<one_activity> all;
-  std::atomic<std::uint64_t> progress{0};  ///< Changes whenever one begins, ends or goes on.
+  std::atomic<std::uint64_t> progress{0};  ///< Changes whenever an activity begins, ends or reports progress.
 };
 
 activities& of_this_process() {
@@ -32,10 +32,10 @@ activities& of_this_process() {
   return all;
 }
 
-/// Time is counted in looks, so that a process which was stopped meanwhile has missed one only.
+/// Time is counted in looks, so that a process that was suspended misses at most one.
 constexpr std::chrono::milliseconds between_looks{250};
 
-/// A shorter limit would be passed on a busy machine.
+/// A busy machine would exceed a shorter limit.
 constexpr std::chrono::milliseconds least_limit{1000};
 
 std::string in_seconds(std::chrono::milliseconds time) {
@@ -47,17 +47,17 @@ std::string in_seconds(std::chrono::milliseconds time) {
 }  // namespace
 
 activity::activity(std::string what, std::chrono::milliseconds limit, std::string limit_key, when_late then) {
-  auto& here = of_this_process();
-  const std::lock_guard lock{here.mutex};
-  here.all.push_back({std::move(what), std::max(limit, least_limit), std::move(limit_key), then});
-  ++here.progress;
+  auto& registry = of_this_process();
+  const std::lock_guard lock{registry.mutex};
+  registry.all.push_back({std::move(what), std::max(limit, least_limit), std::move(limit_key), then});
+  ++registry.progress;
 }
 
 activity::~activity() {
-  auto& here = of_this_process();
-  const std::lock_guard lock{here.mutex};
-  here.all.pop_back();
-  ++here.progress;
+  auto& registry = of_this_process();
+  const std::lock_guard lock{registry.mutex};
+  registry.all.pop_back();
+  ++registry.progress;
 }
 
 void activity::goes_on() {
@@ -72,22 +72,22 @@ struct activity_watch::looking {
   std::thread thread;
 
   void run() {
-    auto& here = of_this_process();
+    auto& registry = of_this_process();
     std::uint64_t seen = 0;
     std::chrono::milliseconds waited{0};
     bool told = false;
     for (std::unique_lock lock{mutex}; !changed.wait_for(lock, between_looks, [this] { return leaving; });) {
-      const auto now = here.progress.load();
-      if (std::exchange(seen, now) != now) {
+      const auto progress = registry.progress.load();
+      if (std::exchange(seen, progress) != progress) {
         waited = {};
         told = false;
         continue;
       }
       waited += between_looks;
-      const std::lock_guard within{here.mutex};
-      if (told || here.all.empty() || here.progress != seen || waited < here.all.back().limit) continue;
+      const std::lock_guard within{registry.mutex};
+      if (told || registry.all.empty() || registry.progress != seen || waited < registry.all.back().limit) continue;
       told = true;
-      const auto& late = here.all.back();
+      const auto& late = registry.all.back();
       const auto says = late.what + " has not returned within " + in_seconds(late.limit) + " (" + late.limit_key + ")";
       if (late.then == activity::when_late::end_process) reports.end(says);
       reports.note(says + "; still waiting: a signal (Ctrl-C) ends it");

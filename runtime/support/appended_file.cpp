@@ -15,7 +15,7 @@ namespace troupe {
 
 namespace {
 
-/// Appends bytes to a file. Returns how many it has taken, with the reason in errno if those are not all.
+/// Appends bytes to a file. Returns how many were written, with the reason in errno if not all were.
 std::size_t append(int file, std::string_view bytes) {
   std::size_t taken = 0;
   while (taken < bytes.size()) {
@@ -27,7 +27,7 @@ std::size_t append(int file, std::string_view bytes) {
   return taken;
 }
 
-/// Appends everything that `from` has to `to`. Returns false if `to` does not take it; what cannot be read is lost.
+/// Appends the content of `from` to `to`. Returns false if it cannot be written; what cannot be read is lost.
 bool copy(int from, int to) {
   std::array<char, 1 << 16> block{};
   for (off_t at = 0;;) {
@@ -60,14 +60,14 @@ void appended_file::open() {
   if (file_ < 0) throw write_error(options_.path, last_error());
 }
 
-/// Goes on in the file that has the path now, if that is another one than before: somebody has removed ours, or put
-/// another one in its place, or the file system is gone.
+/// Switches to the file that is now at the path if it is not the open one: the open file may have been removed or
+/// replaced, or its file system may be gone.
 void appended_file::follow_path() {
   struct stat ours {
-  }, there{};
-  const auto exists = ::stat(options_.path.c_str(), &there) == 0;
+  }, at_path{};
+  const auto exists = ::stat(options_.path.c_str(), &at_path) == 0;
   if (!exists && errno != ENOENT) throw write_error(options_.path, last_error());
-  if (exists && ::fstat(file_, &ours) == 0 && ours.st_dev == there.st_dev && ours.st_ino == there.st_ino) return;
+  if (exists && ::fstat(file_, &ours) == 0 && ours.st_dev == at_path.st_dev && ours.st_ino == at_path.st_ino) return;
   // A file that appears in between is followed at the next attempt; it may be our own, moved back.
   const int creates = exists ? 0 : O_CREAT | O_EXCL;
   const int other = ::open(options_.path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC | creates, 0666);

@@ -1,4 +1,4 @@
-// A file that grows while something happens. What cannot be written yet waits in memory. Not safe for use by several
+// A file that grows piece by piece. Pieces that cannot be written yet wait in memory. Not safe for use by several
 // threads at once.
 #pragma once
 
@@ -14,24 +14,25 @@ class appended_file {
  public:
   struct options {
     std::filesystem::path path{};
-    bool continues{false};                   ///< Whether the file goes on, rather than beginning empty.
+    bool continues{false};                   ///< Whether to append to an existing file rather than start an empty one.
     std::size_t most_waiting{64ull << 20u};  ///< How many bytes may wait; later pieces are then dropped.
   };
 
-  /// Opens nothing yet.
+  /// Does not open the file yet.
   explicit appended_file(options how) : options_(std::move(how)) {}
   ~appended_file();
   appended_file(const appended_file&) = delete;
   appended_file& operator=(const appended_file&) = delete;
 
-  /// Adds a piece, which waits for flush(). Returns false, and counts it, if too much is waiting already.
+  /// Adds a piece, which waits for flush(). Returns false, and counts the piece as dropped, if too much is waiting
+  /// already.
   bool add(std::string_view piece);
 
-  /// Adds a piece however much is waiting: the last one.
+  /// Adds the last piece, regardless of how much is waiting.
   void add_last(std::string_view piece) { waiting_ += piece; }
 
-  /// Writes what is waiting; the file then ends with a whole piece, also if the disk becomes full. A file that has been
-  /// removed is made again, with what it had. Throws write_error; everything that was not written is still waiting.
+  /// Writes the waiting pieces. The file then ends with a whole piece, even if the disk becomes full. A file that was
+  /// removed is created again with its previous content. Throws write_error; what was not written is still waiting.
   void flush();
 
   const std::filesystem::path& path() const { return options_.path; }

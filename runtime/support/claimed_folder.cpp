@@ -11,12 +11,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Returns the names in a folder, sorted. A new file system has lost+found, and is empty.
+/// Returns the names in a folder, sorted, without the lost+found of a new file system.
 std::vector<std::string> names_in(const fs::path& folder) {
   std::error_code failed;
   std::vector<std::string> names;
-  for (fs::directory_iterator each(folder, failed), end; !failed && each != end; each.increment(failed))
-    if (auto name = each->path().filename().string(); name != "lost+found") names.push_back(std::move(name));
+  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed))
+    if (auto name = entry->path().filename().string(); name != "lost+found") names.push_back(std::move(name));
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -1,4 +1,4 @@
-// The operations on files that a checkpoint consists of. What they have written survives a power failure. They are
+// The file operations that write a checkpoint. What they have written survives a power failure. They are
 // virtual so that tests can make each of them fail.
 #pragma once
 
@@ -24,8 +24,8 @@ class durable_files {
   /// Gives a file a second name, or copies it if the file system does not support that.
   virtual void link(const std::filesystem::path& from, const std::filesystem::path& to);
 
-  /// Renames a folder. If there is one of the new name, the two are exchanged at once, where the system supports it,
-  /// and the old one is then removed.
+  /// Renames a folder. If a folder with the new name exists, the two are exchanged atomically where the system supports
+  /// it, and the old one is then removed.
   virtual void replace(const std::filesystem::path& from, const std::filesystem::path& to);
 
   /// Removes a file, or a folder and everything in it. It may be missing.

@@ -42,9 +42,9 @@ bool held_folder::take(const std::filesystem::path& path, int how) {
 
 bool held_folder::is_at(const std::filesystem::path& path) const {
   struct stat ours {
-  }, there{};
-  return ::fstat(file_, &ours) == 0 && ::stat(path.c_str(), &there) == 0 && ours.st_dev == there.st_dev &&
-         ours.st_ino == there.st_ino;
+  }, at_path{};
+  return ::fstat(file_, &ours) == 0 && ::stat(path.c_str(), &at_path) == 0 && ours.st_dev == at_path.st_dev &&
+         ours.st_ino == at_path.st_ino;
 }
 
 }  // namespace troupe

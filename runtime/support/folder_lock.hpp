@@ -14,12 +14,12 @@ class held_folder {
   held_folder(const held_folder&) = delete;
   held_folder& operator=(const held_folder&) = delete;
 
-  /// Locks the folder at `path`, and lets go of the one before. Returns false if another process has it. Throws
-  /// std::system_error if it cannot be opened. A file system without locks, such as some of clusters, protects from
-  /// nothing, but its folders are not refused.
+  /// Locks the folder at `path` and releases the previous one. Returns false if another process has locked it. Throws
+  /// std::system_error if it cannot be opened. Folders on a file system without locks, such as those of some clusters,
+  /// are accepted, but not protected.
   bool lock(const std::filesystem::path& path);
 
-  /// The same, but waits for another process that has it; calls `waiting` first, if that is given.
+  /// Like lock(), but waits until another process releases the folder. Calls `waiting` first, if given.
   void lock_when_free(const std::filesystem::path& path, void (*waiting)(const std::string&) = nullptr);
 
   /// Returns whether the locked folder is still the one at `path`.

@@ -6,7 +6,7 @@
 
 namespace troupe {
 
-/// Returns what errno says.
+/// Returns errno as an error code.
 inline std::error_code last_error() {
   return {errno, std::generic_category()};
 }

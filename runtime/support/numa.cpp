@@ -77,10 +77,10 @@ std::vector<numa_node> read_nodes(const std::filesystem::path& system) {
   std::vector<numa_node> nodes;
   std::vector<int> claimed;
   std::error_code error;
-  for (std::filesystem::directory_iterator each(system, error), end; !error && each != end; each.increment(error)) {
-    const auto id = id_of(each->path().filename().string());
+  for (std::filesystem::directory_iterator entry(system, error), end; !error && entry != end; entry.increment(error)) {
+    const auto id = id_of(entry->path().filename().string());
     if (!id) continue;
-    auto cores = cores_of(each->path());
+    auto cores = cores_of(entry->path());
     if (!cores) return {};
     claimed.insert(claimed.end(), cores->begin(), cores->end());
     if (!cores->empty()) nodes.push_back({*id, std::move(*cores)});

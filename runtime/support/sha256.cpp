@@ -21,7 +21,7 @@ EVP_MD_CTX* context(const std::shared_ptr<void>& state) {
 }  // namespace
 
 sha256_digest::sha256_digest()
-    : state_(EVP_MD_CTX_new(), [](void* one) { EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(one)); }) {
+    : state_(EVP_MD_CTX_new(), [](void* state) { EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(state)); }) {
   if (!state_ || EVP_DigestInit_ex(context(state_), EVP_sha256(), nullptr) != 1)
     throw std::runtime_error("this OpenSSL does not provide SHA-256");
 }

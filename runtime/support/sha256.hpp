@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-/// A digest that is fed piece by piece.
+/// A digest that is computed piece by piece.
 class sha256_digest {
  public:
   /// Throws std::runtime_error if this build of OpenSSL does not provide SHA-256.

@@ -10,13 +10,14 @@ namespace troupe {
 
 namespace {
 
-/// As struct sched_attr of linux/sched/types.h, which cannot be included together with sched.h; see sched_setattr(2).
+/// Same layout as struct sched_attr of linux/sched/types.h, which cannot be included together with sched.h; see
+/// sched_setattr(2).
 struct attributes {
   std::uint32_t size{sizeof(attributes)}, policy{0};
   std::uint64_t flags{0};
   std::int32_t nice{0};
   std::uint32_t priority{0};
-  std::uint64_t runtime{0};  ///< Nanoseconds; of a thread with the usual policy, the length of its slices.
+  std::uint64_t runtime{0};  ///< Nanoseconds; for a thread with the usual policy, the length of its slices.
   std::uint64_t deadline{0}, period{0};
 };
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t longest_line = 1000, kept_at_end = 200;
 
-/// Returns whether `byte` goes on with a character of UTF-8.
+/// Returns whether `byte` continues a character of UTF-8.
 bool continues(char byte) {
   return (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
 }
@@ -29,12 +29,12 @@ std::string shortened(const std::string& line) {
 }  // namespace
 
 std::string for_terminal(std::string_view text) {
-  std::string made;
+  std::string safe;
   while (true) {
     const auto end = text.find('\n');
-    made += shortened(data::printable_utf8(text.substr(0, end)));
-    if (end == std::string_view::npos) return made;
-    made += '\n';
+    safe += shortened(data::printable_utf8(text.substr(0, end)));
+    if (end == std::string_view::npos) return safe;
+    safe += '\n';
     text.remove_prefix(end + 1);
   }
 }

@@ -11,7 +11,7 @@ namespace troupe {
 
 namespace {
 
-/// Writes a new file and flushes it to the disk, or removes it. Returns why it could not.
+/// Writes a new file and flushes it to the disk. If that fails, removes the file and returns the error.
 std::error_code write_new(const std::filesystem::path& path, std::string_view content) {
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (file < 0) return last_error();
@@ -24,7 +24,7 @@ std::error_code write_new(const std::filesystem::path& path, std::string_view co
     else if (errno != EINTR)
       failed = last_error();
   }
-  // Before it is renamed: otherwise a power failure may leave an empty file under the final name.
+  // Flush before the file is renamed: otherwise, a power failure may leave an empty file under the final name.
   if (!failed && ::fsync(file) != 0) failed = last_error();
   if (::close(file) != 0 && !failed) failed = last_error();
   if (failed) ::unlink(path.c_str());

@@ -16,7 +16,7 @@ struct write_error : std::runtime_error {
   std::error_code reason;
 };
 
-/// Ends the temporary names. No other program uses it, so a file that has such a name is one of ours.
+/// Suffix of temporary names. No other program uses it, so a file with such a name is one of ours.
 constexpr auto* aside_suffix = ".troupe-tmp";
 
 /// Writes `content` to `path`, replacing an existing file. Readers see the old file or the new one, never a part of it,

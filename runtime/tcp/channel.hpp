@@ -1,5 +1,5 @@
 // The bytes of a connection between two nodes, and how its ends identify themselves before the first frame: with
-// certificates (TLS), with a secret that both know, or not at all. Only the transport includes this header.
+// certificates (TLS), with a shared secret, or not at all. Only the transport includes this header.
 #pragma once
 
 #include "troupe/runtime/security/secret.hpp"
@@ -20,7 +20,7 @@ struct handshake_error : std::runtime_error {
 };
 
 /// One end of a connection over a non-blocking socket, which the owner keeps open. The handshake comes first. After it,
-/// one thread may read while another one writes.
+/// one thread may read while another writes.
 class channel {
  public:
   virtual ~channel() = default;
@@ -30,8 +30,8 @@ class channel {
   /// Continues the handshake as far as possible. Throws handshake_error.
   virtual progress shake_hands() { return progress::done; }
 
-  /// Throws handshake_error unless the other side has shown that it is the node of this name, and connected for this
-  /// plane.
+  /// Throws handshake_error unless the other side has proved that it is the node with this name and has connected for
+  /// this plane.
   virtual void check(const std::string& node, plane where) const;
 
   /// Read and write like recv(2) and sendmsg(2): they return the number of bytes, 0 at the end of the stream, or -1
@@ -59,7 +59,7 @@ class channel_factory {
 /// Returns channels without a handshake, for a network in which every machine is trusted.
 std::shared_ptr<const channel_factory> plain_channels();
 
-/// Returns channels whose ends prove to each other that they know the secret, without showing it. What follows is
+/// Returns channels whose ends prove to each other that they have the secret, without revealing it. What follows is
 /// neither encrypted nor authenticated: this protects against other users of the same host, not in a network.
 std::shared_ptr<const channel_factory> secret_channels(const security::shared_secret& secret);
 

@@ -24,8 +24,8 @@ using cause = connection_loss::cause;
 /// Bytes that one connection may read before the others get a turn.
 constexpr std::size_t turn = 4 << 20;
 
-/// The largest frame that is sent on the thread of its sender, in bytes. The checksum of a larger one and the copy to
-/// the socket would keep actors waiting.
+/// The largest frame that is sent on the thread of its sender, in bytes. Computing the checksum of a larger one and
+/// copying it to the socket would keep actors waiting.
 constexpr std::size_t most_on_own_thread = 64 * 1024;
 
 /// Returns the credit required to send a frame: its cost, but never more than is returned without further frames (see
@@ -91,15 +91,15 @@ void connection::trust() {
   asio::post(*options_.io, [self = shared_from_this()] { self->patience_.cancel(); });
 }
 
-/// Sends a beat, and sees whether the other side is alive; again and again.
+/// Sends beats at regular intervals and checks whether the other side is alive.
 void connection::beat() {
   pulse_.expires_after(options_.silence / beats_per_silence);
   pulse_.async_wait([self = shared_from_this()](boost::system::error_code error) {
     if (error || !self->socket_.is_open()) return;
-    boost::system::error_code ignored;  // what has arrived may wait for this thread, which was busy
+    boost::system::error_code ignored;  // data may have arrived while this thread was busy
     const auto heard = self->socket_.available(ignored) > 0 || self->paused_;
     self->silent_beats_ = heard ? 0 : self->silent_beats_ + 1;
-    // A process that was stopped meanwhile has missed one beat only, however long ago it has heard anything.
+    // A process that was suspended has missed only one beat, however long ago it last received anything.
     const auto enough = self->silent_beats_ >= beats_per_silence / 2;
     if (enough && steady_clock::now() - self->last_heard_ > self->options_.silence)
       return self->fail(cause::silent, silence_text(self->options_.silence));
@@ -233,7 +233,7 @@ void connection::put(outgoing&& frame, queue& where) {
   if (!busy_) flush(lock);
 }
 
-/// Sends a beat, unless other frames wait for space in the socket, which show the same.
+/// Sends a beat, unless other frames wait for space in the socket: they also show that this side is alive.
 void connection::put_beat() {
   {
     const std::lock_guard lock{mutex_};
@@ -256,7 +256,7 @@ void connection::put_on_io_thread(outgoing&& frame, queue& where) {
 }
 
 /// Returns the queue whose first frame is sent next, or nullptr. A partly sent frame is completed first, urgent frames
-/// precede others, and the others need credit. Those of send_later() are sent only if no other frame waits.
+/// precede others, and the others need credit. Frames of send_later() are sent only if no other frame waits.
 connection::queue* connection::next_queue() {
   if (sending_) return sending_;
   if (!urgent_.empty()) return &urgent_;
@@ -269,8 +269,8 @@ connection::queue* connection::next_queue() {
   return &next;
 }
 
-/// Sends what is queued, as far as possible. The lock is released meanwhile if the io thread does it (`busy_`): only
-/// that thread closes the socket, and no other one sends then.
+/// Sends what is queued, as far as possible. On the io thread (`busy_`), the lock is released while bytes are written:
+/// only that thread closes the socket, and no other thread sends meanwhile.
 void connection::flush(std::unique_lock<std::mutex>& lock) {
   const auto unlocked = busy_;
   while (!closed_) {
@@ -317,8 +317,8 @@ void connection::await_space() {
              [self = shared_from_this()] { self->await(tcp::socket::wait_write, &connection::go_on_sending); });
 }
 
-/// Continues once more has been read. Requires the lock. Only the io thread reads, so that no other one can tell that
-/// nothing has been read since: then the io thread tries again.
+/// Continues once more has been read. Requires the lock. Only the io thread reads. Another thread cannot rule out that
+/// bytes have been read since its attempt, so it lets the io thread try again.
 void connection::await_input(bool on_io_thread) {
   busy_ = awaiting_ = true;
   if (on_io_thread)

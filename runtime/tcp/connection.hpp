@@ -24,12 +24,12 @@
 
 namespace troupe::transport {
 
-/// How a connection came to its end, other than by close().
+/// How a connection ended, other than by close().
 struct connection_loss {
   enum class cause : std::uint8_t {
     closed,        ///< The other side closed it, or the network did.
     silent,        ///< Nothing arrived for `silence`.
-    invalid,       ///< The other side sent what it must not send.
+    invalid,       ///< The other side sent something that it must not send.
     unidentified,  ///< The other side did not identify itself as what this side expects, or in time.
   };
   cause what{cause::closed};
@@ -53,8 +53,8 @@ class connection : public std::enable_shared_from_this<connection> {
   struct listener {
     /// Called with the first frame, a hello. Returns whether the connection is accepted; otherwise, it closes.
     std::function<bool(const std::shared_ptr<connection>&, const frame&)> greeted;
-    /// Called instead if that frame is of another version of the protocol, after which nothing more is read. Returns
-    /// whether the connection stays open until `patience` ends; otherwise, it closes.
+    /// Called instead of `greeted` if that frame uses another version of the protocol, after which nothing more is
+    /// read. Returns whether the connection stays open until `patience` ends; otherwise, it closes.
     std::function<bool(const std::shared_ptr<connection>&)> foreign;
     /// Called with each frame that carries something. Releasing the receipt returns its credit to the other side.
     std::function<void(const std::shared_ptr<connection>&, frame&&, std::shared_ptr<const void> receipt)> arrived;
@@ -69,10 +69,11 @@ class connection : public std::enable_shared_from_this<connection> {
   /// Starts the handshake, and then reading. The connection fails unless trust() is called within `patience`.
   void start(std::chrono::milliseconds patience);
 
-  /// Throws handshake_error unless the other side has shown that it is the node of this name. After the hello only.
+  /// Throws handshake_error unless the other side has proved that it is the node with this name. May be called only
+  /// after the hello.
   void check(const std::string& node) const { channel_->check(node, *plane_); }
 
-  /// Returns what it carries, once the other side has said it in its hello.
+  /// Returns what the connection carries, or nothing before the hello of the other side has arrived.
   std::optional<plane> where() const { return plane_; }
 
   /// Sends a hello that introduces this side as node `node` of the plan.
@@ -81,13 +82,14 @@ class connection : public std::enable_shared_from_this<connection> {
   /// Marks the other side as identified, so that the connection stays open.
   void trust();
 
-  /// Sends a frame: what is small immediately, as far as possible without blocking, and the rest on the io thread when
-  /// the other side is ready. `values` is the frozen payload that `header` describes; the checksum is added here. Does
-  /// nothing if the connection is closed; its owner already knows.
+  /// Sends a frame. A small one is sent immediately, as far as possible without blocking; everything else is sent on
+  /// the io thread when the other side is ready. `values` is the frozen payload that `header` describes; the checksum
+  /// is added here. Does nothing if the connection is closed: the owner has closed it or has been notified.
   void send(const frame_header& header, at::Tensor values);
 
-  /// Like send(), but frames sent with send() precede, and at least half of the window is left to them. The frame must
-  /// cost at most a quarter of the window: that much credit may remain with the receiver for some time (see taken()).
+  /// Sends a frame like send(), but after all frames sent with send(), for which at least half of the window is
+  /// reserved. The frame must cost at most a quarter of the window: that much credit may remain with the receiver for
+  /// some time (see taken()).
   void send_later(const frame_header& header, at::Tensor values);
 
   /// Closes the connection immediately and discards unsent frames. The listener is not called again.
@@ -132,12 +134,12 @@ class connection : public std::enable_shared_from_this<connection> {
   boost::asio::steady_timer patience_, pulse_;
   frame_reader reader_;
   listener listener_;
-  std::optional<plane> plane_;        ///< Known once greeted.
+  std::optional<plane> plane_;        ///< Set by the hello of the other side.
   std::atomic<bool> trusted_{false};  ///< See trust().
   std::chrono::steady_clock::time_point last_heard_;
-  int silent_beats_{0};      ///< Since then.
-  bool paused_{false};       ///< Reading goes on after other connections had a turn.
-  bool needs_input_{false};  ///< Sending goes on after more has been read; see channel::needs_input().
+  int silent_beats_{0};      ///< Consecutive beats without input.
+  bool paused_{false};       ///< Reading continues after other connections have had a turn.
+  bool needs_input_{false};  ///< Sending continues after more has been read; see channel::needs_input().
 
   std::atomic<std::int64_t> granted_;   ///< Total credit granted to the other side.
   std::int64_t received_{0};            ///< Total cost of the frames that the other side has sent.
@@ -150,7 +152,7 @@ class connection : public std::enable_shared_from_this<connection> {
   std::int64_t credit_{0}, most_credit_{0};
   std::size_t on_their_way_{0};  ///< Frames that the io thread will add to a queue; later ones must not overtake them.
   bool busy_{true};              ///< The io thread shakes hands, sends what is queued, or waits until it can.
-  bool awaiting_{false};         ///< It waits for space, or for input.
+  bool awaiting_{false};         ///< The io thread waits for space or for input.
   bool closed_{false};
 };
 

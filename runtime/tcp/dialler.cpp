@@ -21,12 +21,12 @@ using boost::system::error_code;
 
 namespace {
 
-/// Returns the addresses of a host, or none.
+/// Returns the addresses of a host, or none if the lookup fails.
 std::vector<tcp::endpoint> endpoints_of(const std::string& host, std::uint16_t port) try {
   asio::io_context own;
-  std::vector<tcp::endpoint> found;
-  for (const auto& each : tcp::resolver{own}.resolve(host, std::to_string(port))) found.push_back(each);
-  return found;
+  std::vector<tcp::endpoint> endpoints;
+  for (const auto& entry : tcp::resolver{own}.resolve(host, std::to_string(port))) endpoints.push_back(entry);
+  return endpoints;
 } catch (const std::exception&) {
   return {};
 }
@@ -44,21 +44,21 @@ struct dialler::attempt {
 
 void dialler::dial(const topology::endpoint& address, std::chrono::milliseconds delay, std::function<bool()> wanted,
                    connected next) {
-  const auto one = std::make_shared<attempt>(*io_);
-  one->address = address;
-  one->wanted = std::move(wanted);
-  one->next = std::move(next);
-  attempts_.push_back(one);
-  if (delay.count() > 0) return retry(one, delay);
-  resolve(one);
+  const auto pending = std::make_shared<attempt>(*io_);
+  pending->address = address;
+  pending->wanted = std::move(wanted);
+  pending->next = std::move(next);
+  attempts_.push_back(pending);
+  if (delay.count() > 0) return retry(pending, delay);
+  resolve(pending);
 }
 
 void dialler::close() {
   closed_ = true;
   error_code ignored;
-  for (const auto& one : attempts_) {
-    one->socket.close(ignored);
-    one->timer.cancel();
+  for (const auto& pending : attempts_) {
+    pending->socket.close(ignored);
+    pending->timer.cancel();
   }
 }
 
@@ -67,20 +67,20 @@ void dialler::resolve(const std::shared_ptr<attempt>& one) try {
   error_code is_name;
   if (const auto address = asio::ip::make_address(host, is_name); !is_name)
     return connect(one, {tcp::endpoint{address, port}});
-  // Looking a name up cannot be cancelled, and may take half a minute. This thread is not waited for, and what it needs
-  // is its own.
+  // Looking up a name cannot be cancelled and may take half a minute. Nothing waits for this thread, so it uses only
+  // data of its own.
   std::thread{[this, host = host, port = port, weak = std::weak_ptr(one), io = std::weak_ptr(io_)] {
-    const auto found = endpoints_of(host, port);
+    const auto endpoints = endpoints_of(host, port);
     const auto to = io.lock();
     if (!to) return;
-    asio::post(*to, [this, weak, found] {  // on a thread that ends before this dialler
-      const auto one = weak.lock();
-      if (!one || closed_) return;
-      if (found.empty()) return retry(one, between_dials);
-      connect(one, found);
+    asio::post(*to, [this, weak, endpoints] {  // on a thread that ends before this dialler
+      const auto pending = weak.lock();
+      if (!pending || closed_) return;
+      if (endpoints.empty()) return retry(pending, between_dials);
+      connect(pending, endpoints);
     });
   }}.detach();
-} catch (const std::system_error&) {  // no thread
+} catch (const std::system_error&) {  // no thread could be started
   retry(one, between_dials);
 }
 

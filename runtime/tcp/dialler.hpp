@@ -16,14 +16,14 @@ namespace troupe::transport {
 
 class dialler {
  public:
-  /// An attempt to connect is given up after `patience`, and the next one follows.
+  /// Each attempt to connect is abandoned after `patience`, and another one follows.
   dialler(std::shared_ptr<boost::asio::io_context> io, std::chrono::milliseconds patience)
       : io_(std::move(io)), patience_(patience) {}
 
   /// Called with a connected socket.
   using connected = std::function<void(boost::asio::ip::tcp::socket)>;
 
-  /// Dials an address, first after `delay`, again and again while `wanted()`.
+  /// Dials an address after `delay`, and again until it answers or `wanted()` returns false.
   void dial(const topology::endpoint& address, std::chrono::milliseconds delay, std::function<bool()> wanted,
             connected next);
 

@@ -17,10 +17,10 @@ using tcp = asio::ip::tcp;
 
 namespace {
 
-// Below the ports that systems assign to outgoing connections, so that no such connection takes one meanwhile.
+// Below the ports that systems assign to outgoing connections, so that no such connection takes one of these.
 constexpr int first_port = 20000, ports = 12000, tries = 400;
 
-/// Processes that search concurrently start at different ports, because a port found is only reserved while it is held.
+/// Processes that search concurrently start at different ports, because a port is only reserved while it is held.
 constexpr int ports_of_a_process = 32;
 
 }  // namespace
@@ -37,9 +37,9 @@ free_ports::~free_ports() = default;
 
 std::uint16_t free_ports::next(const std::string& host) {
   boost::system::error_code error;
-  const auto found = tcp::resolver{held_->io}.resolve(host, "0", error);
+  const auto resolved = tcp::resolver{held_->io}.resolve(host, "0", error);
   if (!error) {
-    const auto address = found.begin()->endpoint().address();
+    const auto address = resolved.begin()->endpoint().address();
     for (int i = 0; i < tries; ++i) {
       const auto port = static_cast<std::uint16_t>(first_port + held_->next);
       held_->next = (held_->next + 1) % ports;

@@ -21,13 +21,13 @@ class link_table {
 
   explicit link_table(std::size_t nodes) : links_(nodes) {}
 
-  /// Returns the link to a node, or null if it is lost, not yet established, or this node.
+  /// Returns the link to a node, or null if the link is lost or not yet established, or if it is this node.
   link find(std::uint32_t node) const {
     const std::lock_guard lock{mutex_};
     return links_.at(node);
   }
 
-  /// Sets the link to a node; returns the one before.
+  /// Sets the link to a node; returns the previous one.
   link set(std::uint32_t node, link now) {
     const std::lock_guard lock{mutex_};
     return std::exchange(links_.at(node), std::move(now));
@@ -36,9 +36,9 @@ class link_table {
   /// Returns the node that a link leads to, or nothing.
   std::optional<std::uint32_t> node_of(const link& which) const {
     const std::lock_guard lock{mutex_};
-    const auto found = std::find(links_.begin(), links_.end(), which);
-    if (found == links_.end()) return std::nullopt;
-    return static_cast<std::uint32_t>(found - links_.begin());
+    const auto place = std::find(links_.begin(), links_.end(), which);
+    if (place == links_.end()) return std::nullopt;
+    return static_cast<std::uint32_t>(place - links_.begin());
   }
 
   /// Removes a link; returns the node that it led to, or nothing.
@@ -52,7 +52,7 @@ class link_table {
   std::vector<link> all() const {
     const std::lock_guard lock{mutex_};
     std::vector<link> open;
-    std::copy_if(links_.begin(), links_.end(), std::back_inserter(open), [](const auto& each) { return each; });
+    std::copy_if(links_.begin(), links_.end(), std::back_inserter(open), [](const auto& entry) { return entry; });
     return open;
   }
 

@@ -9,8 +9,8 @@ namespace troupe::transport {
 using tcp = boost::asio::ip::tcp;
 
 tcp::acceptor listen_on(boost::asio::io_context& io, const topology::endpoint& where) try {
-  const auto found = tcp::resolver{io}.resolve(where.host, std::to_string(where.port));
-  const auto endpoint = found.begin()->endpoint();
+  const auto resolved = tcp::resolver{io}.resolve(where.host, std::to_string(where.port));
+  const auto endpoint = resolved.begin()->endpoint();
   return tcp::acceptor{io, endpoint};
 } catch (const boost::system::system_error& problem) {
   throw input_error("cannot listen on " + topology::print_endpoint(where) + " (" + problem.code().message() +
@@ -20,11 +20,11 @@ tcp::acceptor listen_on(boost::asio::io_context& io, const topology::endpoint& w
 bool is_of_this_host(const topology::endpoint& where) {
   boost::asio::io_context io;
   boost::system::error_code error;
-  const auto found = tcp::resolver{io}.resolve(where.host, "0", error);
+  const auto resolved = tcp::resolver{io}.resolve(where.host, "0", error);
   if (error) return false;
   tcp::acceptor any{io};
-  any.open(found.begin()->endpoint().protocol(), error);
-  any.bind(found.begin()->endpoint(), error);
+  any.open(resolved.begin()->endpoint().protocol(), error);
+  any.bind(resolved.begin()->endpoint(), error);
   return !error;
 }
 

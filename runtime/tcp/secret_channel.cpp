@@ -4,7 +4,7 @@
 //   accepting side   challenge a (32 bytes), HMAC-SHA256(secret, "accepted" | d | a)
 //   dialling side    HMAC-SHA256(secret, "dialled " | d | a)
 //
-// The labels keep a proof of one side from being used as that of the other.
+// The labels prevent a proof of one side from being used as that of the other.
 #include "troupe/runtime/tcp/plain_channel.hpp"
 
 #include <openssl/crypto.h>
@@ -30,10 +30,10 @@ using challenge = std::array<std::byte, challenge_bytes>;
 using proof = std::array<std::byte, proof_bytes>;
 
 challenge random_challenge() {
-  challenge made{};
-  if (RAND_bytes(reinterpret_cast<unsigned char*>(made.data()), static_cast<int>(made.size())) != 1)
+  challenge bytes{};
+  if (RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(bytes.size())) != 1)
     throw handshake_error("this node has no random numbers");
-  return made;
+  return bytes;
 }
 
 proof prove(const security::shared_secret& secret, std::string_view label, const challenge& dialled,
@@ -42,14 +42,14 @@ proof prove(const security::shared_secret& secret, std::string_view label, const
   std::memcpy(text.data(), label.data(), label.size());
   text.insert(text.end(), dialled.begin(), dialled.end());
   text.insert(text.end(), accepted.begin(), accepted.end());
-  proof made{};
+  proof digest{};
   unsigned int size = 0;
   if (HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
            reinterpret_cast<const unsigned char*>(text.data()), text.size(),
-           reinterpret_cast<unsigned char*>(made.data()), &size) == nullptr ||
-      size != made.size())
+           reinterpret_cast<unsigned char*>(digest.data()), &size) == nullptr ||
+      size != digest.size())
     throw handshake_error("this node cannot compute HMAC-SHA256");
-  return made;
+  return digest;
 }
 
 constexpr std::string_view of_accepted = "accepted", of_dialled = "dialled ";
@@ -152,7 +152,7 @@ class secret_channel final : public plain_channel {
 
   security::shared_secret secret_;
   bool dialled_;
-  bool heard_{false};  ///< The challenge of the dialling side has arrived.
+  bool heard_{false};  ///< Whether the challenge of the dialling side has arrived.
   challenge own_, theirs_{};
   std::vector<std::byte> out_;
   std::size_t sent_{0};

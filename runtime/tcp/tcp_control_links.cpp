@@ -13,7 +13,7 @@ namespace troupe::transport {
 
 namespace {
 
-constexpr int most_undecided = 8;  ///< Introductions that wait for an answer.
+constexpr int most_undecided = 8;  ///< Largest number of introductions that wait for an answer.
 
 at::Tensor tensor_of(const std::vector<std::byte>& bytes) {
   auto values = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
@@ -54,15 +54,15 @@ void tcp_control_links::open(listener listener) {
 bool tcp_control_links::admit(visitor_id id, std::uint32_t node) {
   undecided_ -= 1;
   const std::lock_guard lock{mutex_};
-  const auto found = visitors_.find(id);
-  if (found == visitors_.end()) return false;
-  const auto visitor = found->second;
+  const auto entry = visitors_.find(id);
+  if (entry == visitors_.end()) return false;
+  const auto visitor = entry->second;
   const auto before = links_.set(node, visitor);
-  visitors_.erase(found);
+  visitors_.erase(entry);
   visitor->trust();
   door_.post([this, visitor, before] {
     door_.identified(visitor);
-    if (before) before->close();  // of a node that has left and not closed it
+    if (before) before->close();  // the link of a node that has left without closing it
   });
   return true;
 }
@@ -72,10 +72,10 @@ void tcp_control_links::refuse(visitor_id id, const control::refusal& refusal) {
   std::shared_ptr<connection> visitor;
   {
     const std::lock_guard lock{mutex_};
-    const auto found = visitors_.find(id);
-    if (found != visitors_.end()) visitor = found->second;
+    const auto entry = visitors_.find(id);
+    if (entry != visitors_.end()) visitor = entry->second;
   }
-  if (visitor) put(*visitor, refusal);  // it leaves, or its patience ends
+  if (visitor) put(*visitor, refusal);  // the visitor leaves, or its patience ends
 }
 
 void tcp_control_links::tell(std::uint32_t node, const control::message& what) {
@@ -101,24 +101,24 @@ bool tcp_control_links::greeted(const std::shared_ptr<connection>& who, std::uin
     const std::lock_guard lock{mutex_};
     visitors_.emplace(visitor_id{next_visitor_++}, who);
   }
-  who->greet(door_.me(), {}, plane::control);  // only a node that is admitted hears the session
+  who->greet(door_.me(), {}, plane::control);  // only a node that is admitted receives the session
   return true;
 }
 
 void tcp_control_links::foreign() {
-  joined_ = true;  // the first node will not become another one
+  joined_ = true;  // the version of the first node will not change
   listener_.foreign_first();
 }
 
 void tcp_control_links::arrived(const std::shared_ptr<connection>& who, frame&& arrived,
                                 std::shared_ptr<const void> /*receipt*/) {
-  auto what = control::decode(payload_of(arrived.values));
+  auto message = control::decode(payload_of(arrived.values));
   const auto node = links_.node_of(who);
-  if (!node) return hear_visitor(who, std::move(what));
-  control::check(what, door_.options().ranks, *node, door_.me());
+  if (!node) return hear_visitor(who, std::move(message));
+  control::check(message, door_.options().ranks, *node, door_.me());
   if (!door_.is_first()) joined_ = true;
-  if (const auto* answer = std::get_if<control::welcome>(&what)) door_.set_session(session_in(*answer));
-  listener_.heard(*node, std::move(what));
+  if (const auto* answer = std::get_if<control::welcome>(&message)) door_.set_session(session_in(*answer));
+  listener_.heard(*node, std::move(message));
 }
 
 void tcp_control_links::hear_visitor(const std::shared_ptr<connection>& who, control::message&& what) {
@@ -140,7 +140,7 @@ std::optional<visitor_id> tcp_control_links::visitor_of(const std::shared_ptr<co
   return std::nullopt;
 }
 
-/// From here on, admit() does not find it. If admit() was faster, it is a link already.
+/// Forgets a visitor, so that admit() no longer finds it. If admit() was faster, the visitor is already a link.
 void tcp_control_links::forget_visitor(const std::shared_ptr<connection>& who) {
   const auto id = visitor_of(who);
   if (!id) return;

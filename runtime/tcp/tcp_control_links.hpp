@@ -43,11 +43,11 @@ class tcp_control_links final : public control_links, public tcp_plane {
   listener listener_;
   std::set<visitor_id> introduced_;  ///< Visitors that have introduced themselves.
   std::uint64_t next_visitor_{0};
-  bool joined_{false};             ///< The first node has answered the introduction, or this node will never join.
+  bool joined_{false};  ///< Whether the first node has answered the introduction, or this node will never join.
   std::atomic<int> undecided_{0};  ///< Introductions passed on that have been neither admitted nor refused.
   link_table links_;
 
-  std::mutex mutex_;  ///< Protects the visitors, which the owner admits.
+  std::mutex mutex_;  ///< Protects the visitors, because admit() and refuse() may be called on any thread.
   std::map<visitor_id, std::shared_ptr<connection>> visitors_;
 };
 

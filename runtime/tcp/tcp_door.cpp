@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t most_strangers = 64;
 constexpr std::size_t most_warnings = 64;
 
-/// Time until a node is dialled again that could not identify itself, or did not accept how this side does.
+/// Time before a node is dialled again that could not identify itself or refused the identification of this side.
 constexpr std::chrono::milliseconds after_refusal{1'000};
 
 std::string host_of(const tcp::socket& socket) {
@@ -64,8 +64,8 @@ std::string tcp_door::name_of(std::uint32_t node) const {
 
 tcp_plane* tcp_door::plane_of(const std::shared_ptr<connection>& who) const {
   const auto where = who->where();
-  const auto found = where ? planes_.find(*where) : planes_.end();
-  return found == planes_.end() ? nullptr : found->second;
+  const auto entry = where ? planes_.find(*where) : planes_.end();
+  return entry == planes_.end() ? nullptr : entry->second;
 }
 
 void tcp_door::identified(const std::shared_ptr<connection>& who) {
@@ -99,8 +99,8 @@ void tcp_door::make_room(const std::string& host) {
   warn(std::nullopt, host, "too many connections have not identified themselves");
   const auto oldest = strangers_.front();
   strangers_.pop_front();
-  auto* its = plane_of(oldest);
-  if (!its || its->forget(oldest)) oldest->close();
+  auto* owner = plane_of(oldest);
+  if (!owner || owner->forget(oldest)) oldest->close();
 }
 
 void tcp_door::dial(plane where, std::uint32_t node, std::chrono::milliseconds delay) {
@@ -119,7 +119,7 @@ void tcp_door::dial(plane where, std::uint32_t node, std::chrono::milliseconds d
       });
 }
 
-/// Makes a connection that has not received a hello, and which this side has dialled if `dialled`.
+/// Makes a connection that has not received a hello. If `dialled` is set, this side has dialled it.
 std::shared_ptr<connection> tcp_door::make(tcp::socket socket, std::optional<destination> dialled) {
   const connection::listener listener{
       .greeted = [this, dialled](const auto& who, const frame& hello) { return greeted(who, hello, dialled); },
@@ -148,19 +148,20 @@ std::shared_ptr<connection> tcp_door::make(tcp::socket socket, std::optional<des
   return std::make_shared<connection>(options, std::move(socket), std::move(bytes), listener);
 }
 
-/// Checks a hello: it must be from what was dialled, from a node after this one that opens a tensor link, or from a
+/// Checks a hello: it must come from the node that was dialled, from a later node that opens a tensor link, or from a
 /// visitor of the first node.
 bool tcp_door::greeted(const std::shared_ptr<connection>& who, const frame& hello, std::optional<destination> dialled) {
   const auto node = hello.header.to;
   const auto where = static_cast<plane>(hello.header.which.place);
   if (node >= nodes() || (dialled ? node != dialled->node || where != dialled->where : node <= options_.me))
     return false;
-  if (dialled || where == plane::tensors) who->check(name_of(node));  // a visitor has yet to tell its name
-  auto* its = plane_of(who);
-  return its && its->greeted(who, node, hello.session, dialled.has_value());
+  if (dialled || where == plane::tensors) who->check(name_of(node));  // a visitor has yet to send its name
+  auto* owner = plane_of(who);
+  return owner && owner->greeted(who, node, hello.session, dialled.has_value());
 }
 
-/// Tells a visitor of another version which one this is; one that was dialled has told it.
+/// Sends this node's version to a visitor that uses another version of the protocol. If this side has dialled, reports
+/// the other version to the plane.
 bool tcp_door::answer_foreign(const std::shared_ptr<connection>& who, std::optional<destination> dialled) {
   if (!dialled) {
     who->greet(options_.me, {}, plane::control);
@@ -174,8 +175,8 @@ void tcp_door::closed(const std::shared_ptr<connection>& who, std::optional<dest
                       const connection_loss& how) {
   if (ending_) return;
   const auto was_stranger = strangers_.remove(who) > 0;
-  auto* its = plane_of(who);
-  if (its && its->closed(who, how)) return;
+  auto* owner = plane_of(who);
+  if (owner && owner->closed(who, how)) return;
   if (was_stranger) return;
   dialled_.remove(who);
   if (!dialled || !planes_.at(dialled->where)->wants(dialled->node)) return;

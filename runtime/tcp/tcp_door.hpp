@@ -1,5 +1,5 @@
 // Connections of a node over TCP until they have identified themselves: incoming ones are accepted, other nodes are
-// dialled, and each is handed to its plane. Both planes have one port and one thread.
+// dialled, and each connection is handed to its plane. Both planes share one port and one thread.
 #pragma once
 
 #include "troupe/runtime/tcp/connection.hpp"
@@ -26,7 +26,7 @@
 
 namespace troupe::transport {
 
-/// What becomes of the connections of one plane. Called on the thread of the door.
+/// Handles the connections of one plane. All functions are called on the thread of the door.
 class tcp_plane {
  public:
   virtual ~tcp_plane() = default;
@@ -34,21 +34,21 @@ class tcp_plane {
   /// Returns whether a node must still be dialled.
   virtual bool wants(std::uint32_t node) const = 0;
 
-  /// The other side says that it is this node. Returns whether the connection stays open.
+  /// Called when the other side introduces itself as this node. Returns whether the connection stays open.
   virtual bool greeted(const std::shared_ptr<connection>& who, std::uint32_t node, const session_id& session,
                        bool dialled) = 0;
 
-  /// The other side of a connection that was dialled uses another version of the protocol.
+  /// Called when the other side of a dialled connection uses another version of the protocol.
   virtual void foreign() {}
 
-  /// Takes a frame. Throws frame_error, which closes the connection.
+  /// Handles a frame. Throws frame_error to close the connection.
   virtual void arrived(const std::shared_ptr<connection>& who, frame&& arrived,
                        std::shared_ptr<const void> receipt) = 0;
 
-  /// Forgets a connection that has not identified itself, to close it. Returns false if it is a link.
+  /// Forgets a connection that has not identified itself, so that it can be closed. Returns false if it is a link.
   virtual bool forget(const std::shared_ptr<connection>& who) = 0;
 
-  /// A connection has failed. Returns whether it was a link, which then is lost.
+  /// Called when a connection has failed. Returns whether it was a link, which is then lost.
   virtual bool closed(const std::shared_ptr<connection>& who, const connection_loss& how) = 0;
 
   /// Closes all links.
@@ -61,10 +61,10 @@ class tcp_door {
   explicit tcp_door(tcp_options options);
   ~tcp_door() { close(); }
 
-  /// Hands the connections of a plane to `to`. Called before anything is opened.
+  /// Hands the connections of a plane to `to`. Must be called before anything is opened.
   void add(plane where, tcp_plane& to) { planes_.emplace(where, &to); }
 
-  /// Closes all connections and joins the thread. Nothing is called any more afterwards.
+  /// Closes all connections and joins the thread. Nothing is called after that.
   void close();
 
   const tcp_options& options() const { return options_; }
@@ -85,13 +85,13 @@ class tcp_door {
   const session_id& session() const { return session_; }
   void set_session(const session_id& session) { session_ = session; }
   bool is_full() const { return full_; }
-  void set_full() { full_ = true; }  ///< All nodes have joined.
+  void set_full() { full_ = true; }  ///< Notes that all nodes have joined.
   void set_warned(std::function<void(const std::string&)> warned) { warned_by_ = std::move(warned); }
 
   void accept();
   void dial(plane where, std::uint32_t node, std::chrono::milliseconds delay = {});
 
-  /// The connection is a link: it belongs to its plane from now on.
+  /// Marks a connection as a link, which belongs to its plane from now on.
   void identified(const std::shared_ptr<connection>& who);
 
  private:

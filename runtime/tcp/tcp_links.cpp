@@ -12,7 +12,7 @@ namespace {
 
 struct tcp_node {
   explicit tcp_node(tcp_options options) : door(std::move(options)) {}
-  ~tcp_node() { door.close(); }  // before what it calls ends
+  ~tcp_node() { door.close(); }  // before the links that it calls end
 
   tcp_door door;
   tcp_control_links control{door};

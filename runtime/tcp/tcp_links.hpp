@@ -1,9 +1,9 @@
 // The links of a node over TCP. One port carries both planes, and one thread serves all connections. The first node
 // accepts control connections; of two nodes, the one that is earlier in the plan accepts the tensor connection.
 //
-// An incoming connection must identify itself within a few seconds: in the handshake of its channel (channel.hpp), and
-// then with a hello of 128 bytes that has the session of the run, or, to join, with a hello and an introduction. At
-// most 64 connections may be unidentified at a time.
+// An incoming connection must identify itself within a few seconds: first in the handshake of its channel
+// (channel.hpp), then with a hello of 128 bytes that has the session of the run or, to join, with a hello and an
+// introduction. At most 64 connections may be unidentified at a time.
 #pragma once
 
 #include "troupe/runtime/tcp/channel.hpp"
@@ -24,9 +24,9 @@ struct tcp_options {
   std::vector<topology::endpoint> addresses;  ///< Where each node can be dialled, by index.
   /// How the ends of a connection identify themselves; by default not at all.
   std::shared_ptr<const channel_factory> channels{plain_channels()};
-  std::vector<control::node_ranks> ranks;  ///< By index of the node.
-  std::vector<std::string> names{};        ///< Of the nodes, by index, as in their certificates.
-  session_id session{};                    ///< Random; only on the first node. The others hear it when they join.
+  std::vector<control::node_ranks> ranks;  ///< By node index.
+  std::vector<std::string> names{};        ///< Names of the nodes, by index, as in their certificates.
+  session_id session{};                    ///< Random; only on the first node. The others receive it when they join.
   frame_limits limits;
   models::buffer_pool pool;  ///< Pool from which received tensors are taken.
   /// Bytes that another node may send before this node takes any of them. Small, so that waiting data is still in the
@@ -38,8 +38,8 @@ struct tcp_options {
 };
 
 /// Binds and listens; connections wait in the backlog until control_links::open(). Throws input_error if the address is
-/// in use or not of this host. When the last of both links ends, all connections are closed, unsent frames are
-/// discarded and the thread is joined; this must not happen in a callback of a listener.
+/// in use or does not belong to this host. When the last of both links ends, all connections are closed, unsent frames
+/// are discarded and the thread is joined; this must not happen in a callback of a listener.
 links make_tcp_links(tcp_options options);
 
 }  // namespace troupe::transport

@@ -28,7 +28,7 @@ using security::text_of;
 using context_pointer = std::shared_ptr<SSL_CTX>;
 using session_pointer = std::unique_ptr<SSL, releases<SSL_free>>;
 
-/// Names of the planes in ALPN, each after its length.
+/// Names of the planes in ALPN, each preceded by its length.
 constexpr std::string_view alpn_tensors = "\x0etroupe-tensors", alpn_control = "\x0etroupe-control";
 constexpr std::string_view alpn_of(plane where) {
   return where == plane::tensors ? alpn_tensors : alpn_control;
@@ -43,11 +43,11 @@ constexpr std::size_t read_ahead_bytes = 128 * 1024;
 int choose_plane(SSL*, const unsigned char** chosen, unsigned char* size, const unsigned char* offered,
                  unsigned int offered_bytes, void*) {
   constexpr std::string_view ours = "\x0etroupe-tensors\x0etroupe-control";
-  unsigned char* found = nullptr;
-  if (SSL_select_next_proto(&found, size, reinterpret_cast<const unsigned char*>(ours.data()),
+  unsigned char* selected = nullptr;
+  if (SSL_select_next_proto(&selected, size, reinterpret_cast<const unsigned char*>(ours.data()),
                             static_cast<unsigned int>(ours.size()), offered, offered_bytes) != OPENSSL_NPN_NEGOTIATED)
     return SSL_TLSEXT_ERR_ALERT_FATAL;
-  *chosen = found;
+  *chosen = selected;
   return SSL_TLSEXT_ERR_OK;
 }
 
@@ -71,7 +71,7 @@ std::string text_of_certificate(const X509* certificate, long result) {
   }
 }
 
-/// Keeps what is wrong with the certificate of the other side; the session itself forgets it.
+/// Stores what is wrong with the certificate of the other side, because the session itself does not keep it.
 int keep_reason(int accepted, X509_STORE_CTX* about) {
   if (accepted == 1) return accepted;
   const auto* session = static_cast<SSL*>(X509_STORE_CTX_get_ex_data(about, SSL_get_ex_data_X509_STORE_CTX_idx()));
@@ -83,26 +83,26 @@ int keep_reason(int accepted, X509_STORE_CTX* about) {
 context_pointer make_context(const security::credential_files& files) {
   context_pointer context{SSL_CTX_new(TLS_method()), SSL_CTX_free};
   checked(context != nullptr, "SSL_CTX_new");
-  auto* one = context.get();
-  checked(SSL_CTX_set_min_proto_version(one, TLS1_3_VERSION) == 1 &&
-              SSL_CTX_set_ciphersuites(one, "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256") == 1,
+  auto* raw = context.get();
+  checked(SSL_CTX_set_min_proto_version(raw, TLS1_3_VERSION) == 1 &&
+              SSL_CTX_set_ciphersuites(raw, "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256") == 1,
           "SSL_CTX_set_ciphersuites");
-  checked(SSL_CTX_use_certificate_chain_file(one, files.certificate.c_str()) == 1, "SSL_CTX_use_certificate");
-  checked(SSL_CTX_use_PrivateKey_file(one, files.key.c_str(), SSL_FILETYPE_PEM) == 1, "SSL_CTX_use_PrivateKey");
-  checked(SSL_CTX_load_verify_file(one, files.authority.c_str()) == 1, "SSL_CTX_load_verify_file");
-  SSL_CTX_set_verify(one, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, keep_reason);
-  SSL_CTX_set_alpn_select_cb(one, choose_plane, nullptr);
+  checked(SSL_CTX_use_certificate_chain_file(raw, files.certificate.c_str()) == 1, "SSL_CTX_use_certificate");
+  checked(SSL_CTX_use_PrivateKey_file(raw, files.key.c_str(), SSL_FILETYPE_PEM) == 1, "SSL_CTX_use_PrivateKey");
+  checked(SSL_CTX_load_verify_file(raw, files.authority.c_str()) == 1, "SSL_CTX_load_verify_file");
+  SSL_CTX_set_verify(raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, keep_reason);
+  SSL_CTX_set_alpn_select_cb(raw, choose_plane, nullptr);
   // Sessions are not resumed: every connection verifies both certificates, and nothing can be replayed.
-  SSL_CTX_set_session_cache_mode(one, SSL_SESS_CACHE_OFF);
-  SSL_CTX_set_num_tickets(one, 0);
-  SSL_CTX_set_options(one, SSL_OP_NO_TICKET | SSL_OP_IGNORE_UNEXPECTED_EOF);
-  SSL_CTX_set_mode(one, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
-  SSL_CTX_set_read_ahead(one, 1);
-  SSL_CTX_set_default_read_buffer_len(one, read_ahead_bytes);
+  SSL_CTX_set_session_cache_mode(raw, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_num_tickets(raw, 0);
+  SSL_CTX_set_options(raw, SSL_OP_NO_TICKET | SSL_OP_IGNORE_UNEXPECTED_EOF);
+  SSL_CTX_set_mode(raw, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_read_ahead(raw, 1);
+  SSL_CTX_set_default_read_buffer_len(raw, read_ahead_bytes);
   return context;
 }
 
-/// Returns why the other side has ended the handshake, or why this side did.
+/// Returns why the other side or this side ended the handshake.
 std::string text_of_reason(int reason) {
   switch (reason) {
     case SSL_R_WRONG_VERSION_NUMBER:
@@ -144,7 +144,7 @@ class tls_channel final : public channel {
     SSL_set_accept_state(session_.get());
   }
 
-  /// The dialling side.
+  /// Makes the channel of the dialling side.
   tls_channel(context_pointer context, int socket, std::uint64_t records_per_key, std::string node, plane where)
       : tls_channel(std::move(context), socket, records_per_key) {
     node_ = std::move(node);
@@ -189,7 +189,8 @@ class tls_channel final : public channel {
     return outcome(SSL_read(session_.get(), room.data(), size_of(room.size())));
   }
 
-  /// One record at most. A small frame is one record, and the first record of a large one begins with its header.
+  /// Writes at most one record. A small frame is one record, and the first record of a large frame begins with its
+  /// header.
   std::ptrdiff_t write(std::span<const std::byte> header, std::span<const std::byte> payload) override {
     const std::lock_guard lock{mutex_};
     if (header.empty()) return write_record(payload.first(std::min(payload.size(), record_bytes)));
@@ -218,7 +219,7 @@ class tls_channel final : public channel {
       records_ = 0;
     }
     const auto result = SSL_write(session_.get(), bytes.data(), size_of(bytes.size()));
-    // A message of the protocol has arrived in part, and nothing is encrypted before it is whole.
+    // If only part of a message of the protocol has arrived, nothing is encrypted until the rest has.
     needs_input_ = SSL_want_read(session_.get());
     const auto count = outcome(result);
     unfinished_ = count < 0;
@@ -245,7 +246,7 @@ class tls_channel final : public channel {
     return refused_.empty() ? text_of_reason(ERR_GET_REASON(error)) : refused_;
   }
 
-  /// Returns the result of SSL_read or SSL_write as that of recv or send.
+  /// Converts the result of SSL_read or SSL_write to that of recv or send.
   std::ptrdiff_t outcome(int result) {
     if (result > 0) return result;
     const auto system = errno;
@@ -270,12 +271,12 @@ class tls_channel final : public channel {
   context_pointer context_;
   session_pointer session_;
   std::string node_;          ///< The node that was dialled; empty on the accepting side.
-  mutable std::mutex mutex_;  ///< Protects the session after the handshake, and what follows.
+  mutable std::mutex mutex_;  ///< Protects the session after the handshake, and the members below.
   std::array<std::byte, record_bytes> record_;
   std::uint64_t records_per_key_;
-  std::uint64_t records_{0};  ///< Written with the present key.
-  bool unfinished_{false};    ///< The last write must be repeated.
-  bool needs_input_{false};   ///< See needs_input(), of the last write.
+  std::uint64_t records_{0};  ///< Number of records written with the current key.
+  bool unfinished_{false};    ///< Whether the last write must be repeated.
+  bool needs_input_{false};   ///< Result of needs_input() for the last write.
   std::string error_;
   std::string refused_;  ///< Why the certificate of the other side was refused.
 };

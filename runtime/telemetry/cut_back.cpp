@@ -38,8 +38,8 @@ std::string bytes_text(std::uint64_t bytes) {
   return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes");
 }
 
-/// Returns whether what follows the first `begin` bytes of a file may be lines that an option has added. So a
-/// checkpoint from elsewhere cannot name a file to be cut that is none of ours.
+/// Returns whether the bytes of a file after the first `begin` can be lines that an option has added. This prevents a
+/// checkpoint from elsewhere from naming a file of another program, which would then be cut.
 bool has_only_numbers(const fs::path& path, std::uint64_t begin) {
   files::input in{path};
   in.seek(begin);
@@ -57,7 +57,7 @@ void check_option_file(const std::string& option, const fs::path& path, const ch
                       "have it written again");
   };
   std::error_code failed;
-  if (!fs::exists(fs::symlink_status(path, failed))) return;  // it is written again
+  if (!fs::exists(fs::symlink_status(path, failed))) return;  // a missing file is written again
   const auto bytes = size_of(path);
   if (!bytes) refuse("it is not a regular file");
   if (*bytes < saved.bytes)
@@ -75,7 +75,7 @@ void cut(const fs::path& path, std::uint64_t bytes) {
 
 using warning_sink = std::function<void(const std::string&)>;
 
-/// Gives what has this path another name, under which nothing is removed or replaced.
+/// Renames the file at this path to a new name, which replaces no other file.
 void put_aside(const fs::path& path, const warning_sink& warn) {
   std::error_code failed;
   if (!fs::exists(fs::symlink_status(path, failed))) return;
@@ -86,8 +86,8 @@ void put_aside(const fs::path& path, const warning_sink& warn) {
   warn("warning: " + path.string() + " is not the file that this run has written; it is kept as " + other.string());
 }
 
-/// Cuts an output back to what it had when a checkpoint was written. Returns false, with the path free, if the file is
-/// missing or is another one.
+/// Cuts an output back to its length when a checkpoint was written. If the file is missing or is not that of the run,
+/// frees the path and returns false.
 bool take_back(const fs::path& path, const std::map<std::string, checkpoint::sealed_file>& outputs,
                const warning_sink& warn) {
   const auto saved = outputs.find(path.filename().string());
@@ -146,7 +146,7 @@ void cut_back(const fs::path& folder, const fs::path& checkpoint, const checkpoi
   const bool is_there = size_of(metrics).has_value();
   const auto has_metrics = take_back(metrics, about.outputs, warn);
   if (!has_metrics) {
-    put_aside(folder / result, warn);  // of another run, too
+    put_aside(folder / result, warn);  // these weights are of another run, too
     if (is_there) put_aside(folder / checkpoint::best_weights, warn);
     write_aside(metrics, "");
     warn("warning: the metrics of the steps before " + std::to_string(about.step) + " are missing in " +
@@ -171,7 +171,7 @@ void cut_back(const fs::path& folder, const fs::path& checkpoint, const checkpoi
   }
   durable_files disk;
   disk.remove(folder / result);
-  // Not renamed into place: a rename of one name of a file to another name of it does nothing.
+  // Not renamed into place: renaming a file to another name of the same file does nothing.
   disk.remove(folder / checkpoint::best_weights);
   if (about.files.contains(checkpoint::best_weights))
     disk.link(checkpoint / checkpoint::best_weights, folder / checkpoint::best_weights);

@@ -27,7 +27,7 @@ std::string formatted(const char* format, double value) {
   return text.data();
 }
 
-/// "  loss 0.1834", "  val 97.31 %"; as many blanks where there is no value, so that columns stay in place.
+/// "  loss 0.1834", "  val 97.31 %"; as many blanks if there is no value, so that columns stay aligned.
 std::string loss_field(const std::optional<double>& loss) {
   return loss && std::isfinite(*loss) ? formatted(*loss < 10 ? "  loss %6.4f" : "  loss %6.4g", *loss)
                                       : std::string(13, ' ');
@@ -35,7 +35,7 @@ std::string loss_field(const std::optional<double>& loss) {
 std::string accuracy_field(const std::optional<double>& accuracy) {
   return accuracy && std::isfinite(*accuracy) ? formatted("  val %5.2f %%", 100 * *accuracy) : std::string(13, ' ');
 }
-/// "  train 87.1 %", where it was counted: only finished lines show it, so that there is no column to keep.
+/// "  train 87.1 %", or nothing if it was not counted. Only finished lines show it, so it has no fixed column.
 std::string train_field(const record& row) {
   const auto& accuracy = row.train_accuracy;
   return accuracy && std::isfinite(*accuracy) ? formatted("  train %4.1f %%", 100 * *accuracy) : std::string();
@@ -44,14 +44,14 @@ std::string rate_field(const run_shape& shape, const std::optional<double>& rate
   return rate && std::isfinite(*rate) ? formatted("  %5.0f ", *rate) + shape.sample + "/s" : std::string(13, ' ');
 }
 
-/// What a line prints about training: on a line that ends an epoch, all of it is about the epoch, and on others, about
-/// the time since the record before.
+/// The training figures of a line. On a line that ends an epoch, they describe the whole epoch; on other lines, the
+/// time since the previous record.
 class training_figures {
  public:
   explicit training_figures(const run_shape& shape) : shape_(shape) {}
 
-  /// Hears all records in order. An epoch of which some were not heard, because the run was continued in it, has no
-  /// accuracy.
+  /// Adds a record. All records must be added in order. An epoch in which the run was continued has no accuracy,
+  /// because its first records are missing.
   void hear(const record& line) {
     if (line.event == "start" || line.event == "resume") {
       whole_ = line.step % per_epoch() == 0;
@@ -59,7 +59,7 @@ class training_figures {
       seconds_ = line.train_seconds;
     }
     if ((line.event != "evaluation" && line.event != "epoch") || line.step <= step_) return;
-    const auto steps = static_cast<double>(line.step - step_);  // each has as many samples
+    const auto steps = static_cast<double>(line.step - step_);  // all steps have the same number of samples
     const auto seconds = std::max(line.train_seconds - seconds_, 0.0);
     of_epoch_.steps += steps;
     of_epoch_.correct += steps * line.train_accuracy.value_or(std::numeric_limits<double>::quiet_NaN());
@@ -91,9 +91,9 @@ class training_figures {
   std::uint64_t per_epoch() const { return std::max<std::uint64_t>(shape_.steps_per_epoch, 1); }
 
   run_shape shape_;
-  bool whole_{true};       ///< Whether all records of this epoch were heard.
-  std::uint64_t step_{0};  ///< Of the last record.
-  double seconds_{0};      ///< Its training time.
+  bool whole_{true};       ///< Whether all records of this epoch were added.
+  std::uint64_t step_{0};  ///< Step of the last record.
+  double seconds_{0};      ///< Training time of the last record.
   sums_of_epoch of_epoch_;
 };
 
@@ -101,18 +101,18 @@ std::string time_text(double seconds) {
   return human_duration(std::chrono::seconds(std::llround(std::clamp(seconds, 0.0, 1e9))));
 }
 
-/// " 2/10", so that columns stay in place.
+/// " 2/10", padded so that columns stay aligned.
 std::string of_all(std::uint64_t epoch, std::uint64_t epochs) {
-  const auto all = std::to_string(epochs), one = std::to_string(epoch);
-  return std::string(all.size() - std::min(all.size(), one.size()), ' ') + one + "/" + all;
+  const auto total = std::to_string(epochs), number = std::to_string(epoch);
+  return std::string(total.size() - std::min(total.size(), number.size()), ' ') + number + "/" + total;
 }
 
-/// "  0:41 (0:12)": since the run began, and of the epoch, where the row ends one.
+/// "  0:41 (0:12)": the time since the run began and, if the row ends an epoch, the time of the epoch.
 std::string times_field(const record& row) {
   return "  " + time_text(row.seconds) + (row.epoch_seconds ? " (" + time_text(*row.epoch_seconds) + ")" : "");
 }
 
-/// Where in the run a step lies: 1-based epoch, and the steps of it that are done.
+/// Position of a step in the run: the 1-based epoch, and the completed steps of that epoch.
 struct position {
   std::uint64_t epoch, epochs, done, of;
 };
@@ -121,8 +121,8 @@ position position_of(const run_shape& shape, std::uint64_t step) {
   const auto per_epoch = std::max<std::uint64_t>(shape.steps_per_epoch, 1);
   const auto epochs = std::max<std::uint64_t>((shape.steps + per_epoch - 1) / per_epoch, 1);
   const auto before = step == 0 ? 0 : (step - 1) / per_epoch;  // the last step of an epoch still belongs to it
-  const auto of = std::min(per_epoch, shape.steps - std::min(shape.steps, before * per_epoch));
-  return {before + 1, epochs, step - before * per_epoch, std::max<std::uint64_t>(of, 1)};
+  const auto in_epoch = std::min(per_epoch, shape.steps - std::min(shape.steps, before * per_epoch));
+  return {before + 1, epochs, step - before * per_epoch, std::max<std::uint64_t>(in_epoch, 1)};
 }
 
 /// The last evaluation: its accuracy, and the step after which it was made.
@@ -160,7 +160,7 @@ std::string ending(const run_shape& shape, const record& end, const last_evaluat
                    : end.status == "max_seconds" ? "time limit reached (run.max_seconds)"
                    : end.status.empty()          ? "done"
                                                  : end.status;
-  // A failed run ends before the last steps are reported, so their number is left out; the error names the step.
+  // A failed run ends before the last steps are reported, so the number of steps is left out; the error names the step.
   const bool failed = end.status == "failed";
   auto text = how + (failed ? " after " : steps_text(end.step) + " in ") + time_text(end.seconds);
   if (evaluated.accuracy && std::isfinite(*evaluated.accuracy)) {
@@ -173,11 +173,11 @@ std::string ending(const run_shape& shape, const record& end, const last_evaluat
 
 std::string continued(const run_shape& shape, const record& line) {
   auto text = "continued from the checkpoint of step " + grouped(line.step);
-  for (const auto& each : shape.changed) text += "; " + topology::described(each);
+  for (const auto& setting : shape.changed) text += "; " + topology::described(setting);
   return text + '\n';
 }
 
-/// An epoch gets a line, with what its evaluation found; so does an evaluation that no epoch ends with.
+/// Returns whether a record gets a line: the end of an epoch, or an evaluation that is not at the end of an epoch.
 bool gets_a_line(const run_shape& shape, const record& line) {
   const auto inside = line.step == 0 || line.step % std::max<std::uint64_t>(shape.steps_per_epoch, 1) != 0;
   return line.event == "epoch" || (line.event == "evaluation" && inside);
@@ -227,12 +227,12 @@ class live_display : public display {
   }
 
  private:
-  /// Replaces the live line by what is final of an epoch, and goes on below. The training accuracy
-  /// replaces part or all of the bar; it is omitted if the line is still too long.
+  /// Replaces the live line by the final line of an epoch, and continues below it. The training accuracy replaces part
+  /// or all of the bar; it is omitted if the line is still too long.
   void finished(const record& row) {
     const auto where = position_of(shape_, row.step);
     const auto name = "epoch " + of_all(where.epoch, where.epochs), times = times_field(row);
-    const auto excess = times.size() - std::min(times.size(), times_columns);  // hours take it from the bar
+    const auto excess = times.size() - std::min(times.size(), times_columns);  // hours shorten the bar
     const auto bar = bar_columns_ - std::min(bar_columns_, excess);
     const auto fields = [&](const std::string& train) {
       return rate_field(shape_, row.samples_per_second) + loss_field(row.train_loss) + train +
@@ -265,14 +265,14 @@ class live_display : public display {
     drawn_ = now;
   }
 
-  /// Epoch, bar and percent.
+  /// Returns the left part of a line: epoch, bar and percentage.
   std::string left(const position& where, std::size_t columns) const {
     const auto fraction = static_cast<double>(where.done) / static_cast<double>(where.of);
     return "epoch " + of_all(where.epoch, where.epochs) + " " + bar(fraction, columns) +
            formatted(" %3.0f%%", std::floor(100 * fraction));
   }
 
-  /// A bar in half columns.
+  /// Returns the bar, drawn in half columns.
   std::string bar(double fraction, std::size_t columns) const {
     const auto halves =
         static_cast<std::size_t>(std::lround(std::clamp(fraction, 0.0, 1.0) * 2 * static_cast<double>(columns)));
@@ -286,7 +286,8 @@ class live_display : public display {
     return "\x1b[36m" + full + "\x1b[90m" + faint + "\x1b[0m";
   }
 
-  /// What the other fields leave of a line; its last column stays free, else some terminals wrap.
+  /// Returns the columns that the other fields leave for the bar. The last column stays free, because some terminals
+  /// wrap the line otherwise.
   static std::size_t bar_columns(unsigned columns, const run_shape& shape) {
     const auto digits = std::to_string(position_of(shape, shape.steps).epochs).size();
     const auto fields = 8 + 2 * digits + 5 + 3 * 13 + times_columns;  // "epoch 2/3 ", " 100%", rate, loss, accuracy
@@ -300,14 +301,14 @@ class live_display : public display {
   std::ostream& out_;
   live_options options_;
   std::size_t bar_columns_;
-  std::optional<double> train_loss_;  ///< Newest known.
+  std::optional<double> train_loss_;  ///< Most recent training loss.
   last_evaluation evaluated_;
   training_figures trained_;
   std::uint64_t step_{0};
   std::chrono::nanoseconds entered_{0};  ///< When this epoch began.
   std::uint64_t entered_at_{0};          ///< Step at which this epoch began.
   std::chrono::nanoseconds drawn_{0};
-  bool shown_{false};  ///< Whether the cursor stands at the end of a live line.
+  bool shown_{false};  ///< Whether the cursor is at the end of a live line.
 };
 
 class line_display : public display {

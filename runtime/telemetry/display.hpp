@@ -45,7 +45,7 @@ struct run_shape {
   std::string folder{};                              ///< The results folder.
   rules::stop_options stop{};                        ///< When evaluations stop the run early.
   std::optional<origin> about{};                     ///< Printed with the lines of metrics.jsonl.
-  std::vector<topology::changed_setting> changed{};  ///< What differs from the run that is continued; printed as well.
+  std::vector<topology::changed_setting> changed{};  ///< Settings that differ from the continued run; printed as well.
 };
 
 /// Returns the facts that a display needs about the run of `plan`.

@@ -11,7 +11,7 @@ namespace troupe::telemetry::event_file {
 
 namespace {
 
-/// Appends the bytes of a number, the lowest first.
+/// Appends the bytes of a number, least significant first.
 template <class Number>
 void append(std::string& bytes, Number value) {
   static_assert(std::endian::native == std::endian::little && std::is_trivially_copyable_v<Number>);
@@ -69,7 +69,7 @@ std::string event(double time, std::uint64_t step) {
   return message;
 }
 
-/// Returns a HistogramProto with one bucket for each value, up to the middle between it and the next one.
+/// Returns a HistogramProto with one bucket for each value, whose upper limit is halfway to the next value.
 std::string histogram(const std::vector<double>& counts) {
   double number = 0, sum = 0, sum_squares = 0, lowest = 0, highest = 0;
   std::vector<double> limits;

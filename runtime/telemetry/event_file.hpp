@@ -1,5 +1,5 @@
 // The format of TensorBoard's event files: a sequence of TFRecords, each of which holds one Event message of Protocol
-// Buffers. Only the fields that a run needs are known here. Pure functions; they do not handle files.
+// Buffers. Supports only the fields that a run needs. Pure functions; they do not handle files.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,14 @@ struct summary {
 /// Returns the record with which every event file begins. Times are in seconds since 1970.
 std::string beginning(double time);
 
-/// Returns a record that makes TensorBoard discard what earlier files of the folder have.
+/// Returns a record that makes TensorBoard discard the values of earlier files in the folder.
 std::string restart(double time);
 
 /// Returns a record with values.
 std::string values(double time, std::uint64_t step, const summary& of);
 
-/// Returns `payload` as a TFRecord: its length, the masked CRC-32C of that, the payload, and its masked CRC-32C.
+/// Returns `payload` as a TFRecord: its length, the masked CRC-32C of the length, the payload, and the masked CRC-32C
+/// of the payload.
 std::string record_of(std::string_view payload);
 
 }  // namespace troupe::telemetry::event_file

@@ -26,8 +26,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// For how long a run that is over waits for room for its weights, and then for everything else. Schedulers kill a run
-/// about a minute after they have asked it to end.
+/// How long a finished run retries to write its weights, and then all other outputs. Schedulers kill a run about a
+/// minute after they have asked it to end.
 constexpr std::chrono::milliseconds patience_with_weights = 30s, patience_with_others = 10s;
 
 constexpr auto *topology_name = "topology.toml", *drawing_name = "graph.svg";
@@ -75,7 +75,7 @@ file_journal::~file_journal() {
   write(end);
 }
 
-/// Makes the folder again if it was removed, with the files that are known.
+/// Creates the folder again if it was removed, and writes the known files to it.
 void file_journal::restore_folder() {
   if (folder_.restore()) restored_ = true;
   if (!restored_) return;
@@ -119,8 +119,8 @@ void file_journal::write(const record& line) {
   }
   shown_->write(line);
   latest_ = line;
-  // Last, and not in the constructor: fonts and plugins take a moment, for which neither the first step nor its user
-  // should wait.
+  // Last, and not in the constructor: fonts and plugins take a moment, and neither the first step nor the user should
+  // wait for them.
   if (!drawn_ && drawing_) outputs_->write(drawing_name, [this] { draw(); });
   drawn_ = true;
   if (!ends) return;
@@ -147,7 +147,7 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// The settings of a section that are among `read`, but for paths: those say where this machine keeps things.
+/// Returns the settings of a section that are listed in `read`, except paths, which are specific to this machine.
 std::vector<std::string> settings_of(const topology::topology& file, const std::string& section,
                                      const std::vector<std::string>& read) {
   const std::vector<std::string> elsewhere{"script", "file", "test_file", "mapped"};
@@ -158,7 +158,7 @@ std::vector<std::string> settings_of(const topology::topology& file, const std::
   return settings;
 }
 
-/// What makes the model, and the samples of a set that needs no files, what they are.
+/// Returns the settings that define the model and, for a data set without files, the samples.
 std::vector<std::string> made_by(const plan& plan) {
   auto settings = settings_of(plan.file, "model", plan.model->reads);
   const auto& held_out = plan.file.data.validation;
@@ -232,7 +232,7 @@ checkpoint::manifest file_journal::manifest_now() {
   restore_folder();
   outputs_->retry_now();
   metrics_.flush();
-  // A continued run would take the best weights of before for those that its state describes.
+  // Otherwise, a continued run would take older best weights for those that its state describes.
   if (outputs_->waits(checkpoint::best_weights))
     throw std::runtime_error(std::string(checkpoint::best_weights) + " is not written yet");
   const auto make = [](const std::filesystem::path& path, const std::string& text) {
@@ -251,12 +251,12 @@ checkpoint::manifest file_journal::manifest_now() {
 
 std::optional<state_dict> file_journal::checkpoint(const run_state& state, bool copied) {
   if (!about_) return {};
-  std::string what = "checkpoint";
+  std::string output = "checkpoint";
   try {
     const auto about = manifest_now();
     checkpoint::write_checkpoint(folder_.path(), state, about, static_cast<std::size_t>(plan_.file.checkpoint.keep),
                                  *disk_);
-    what = "copy of the checkpoint";
+    output = "copy of the checkpoint";
     std::optional<state_dict> files;
     if (copied && plan_.keeps_copies(1)) files = checkpoint::pack_copy(folder_.path(), state.step, about);
     if (std::exchange(checkpoint_failed_, false))
@@ -264,7 +264,7 @@ std::optional<state_dict> file_journal::checkpoint(const run_state& state, bool 
     return files;
   } catch (const std::exception& reason) {
     if (!std::exchange(checkpoint_failed_, true))
-      outputs_->warn("the " + what + " of step " + std::to_string(state.step) + " is not complete: " + reason.what() +
+      outputs_->warn("the " + output + " of step " + std::to_string(state.step) + " is not complete: " + reason.what() +
                      "; the run continues, and earlier ones remain");
   }
   return {};

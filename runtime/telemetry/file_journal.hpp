@@ -28,12 +28,12 @@ namespace troupe::telemetry {
 
 struct file_journal_options {
   std::map<pattern_option, std::filesystem::path> beside{};  ///< Additional files, by the option that requests them.
-  bool continues{false};         ///< Whether to append to the files that are there, rather than to start new ones.
+  bool continues{false};         ///< Whether to append to existing files rather than start new ones.
   std::optional<origin> from{};  ///< Written on the first line of metrics.jsonl.
-  std::vector<topology::changed_setting> changed{};  ///< What differs from the run that is continued.
-  /// Describes the run in checkpoints, except for what changes while it runs. Without it, no checkpoints are written.
+  std::vector<topology::changed_setting> changed{};  ///< Settings that differ from the continued run.
+  /// Manifest of checkpoints, except for what changes during the run. Without it, no checkpoints are written.
   std::optional<checkpoint::manifest> about{};
-  std::function<std::string(const plan&)> drawing{};  ///< Returns the content of graph.svg; empty for no such file.
+  std::function<std::string(const plan&)> drawing{};  ///< Returns the content of graph.svg; unset means no such file.
   std::shared_ptr<side_outputs> outputs = std::make_shared<side_outputs>();  ///< Shared with other writers of the run.
   std::shared_ptr<durable_files> disk = std::make_shared<durable_files>();
   /// The clock from which the duration of a failed run is computed.
@@ -41,7 +41,7 @@ struct file_journal_options {
 };
 
 /// Writes the files of a run. The constructor, save() and write_links() throw std::runtime_error, naming the path, if a
-/// file cannot be written; everything else waits and warns.
+/// file cannot be written. All other functions warn and keep the content for a later attempt.
 class file_journal : public journal {
  public:
   /// Writes topology.toml, and starts epochs.csv, metrics.jsonl and the files of options, or continues them.
@@ -63,18 +63,18 @@ class file_journal : public journal {
   /// Writes model_best.safetensors.
   void keep(const snapshot& best) override;
 
-  /// Writes model.safetensors. Throws if the weights are not finite, unless run.stop_on_non_finite is false. While
-  /// writing fails, waits for half a minute, and then writes the weights to the folder for temporary files, and throws.
+  /// Writes model.safetensors. Throws if the weights are not finite, unless run.stop_on_non_finite is false. If
+  /// writing fails, retries for half a minute, then writes the weights to the folder for temporary files and throws.
   void save(const snapshot& result) override;
 
-  /// Writes a checkpoint, or warns that it cannot be written. Returns its files if `copied`, and a second node keeps
-  /// copies.
+  /// Writes a checkpoint, or warns that it cannot be written. Returns its files if `copied` is set and a second node
+  /// keeps copies.
   std::optional<state_dict> checkpoint(const run_state& state, bool copied) override;
 
   void report_overdue_copy(std::uint64_t step) override;
 
-  /// Writes links.csv, if the topology has links: what they have carried on this node since the run began, or was
-  /// continued.
+  /// Writes links.csv if the topology has links: the traffic that they have carried on this node since the run began or
+  /// was continued.
   void write_links(const std::vector<emulation::wire_usage>& links) const;
 
   const std::filesystem::path& folder() const { return folder_.path(); }
@@ -113,8 +113,8 @@ class file_journal : public journal {
   double seconds_before_{0};        ///< `seconds` of the first record: the time before the run was continued.
   std::optional<record> latest_{};  ///< The last record that was written.
   bool drawn_{false};
-  bool restored_{false};           ///< The folder was made again, and lacks files that are known.
-  bool checkpoint_failed_{false};  ///< Whether the last one could not be written.
+  bool restored_{false};           ///< Whether the folder was created again and still lacks known files.
+  bool checkpoint_failed_{false};  ///< Whether the last checkpoint could not be written.
 };
 
 }  // namespace troupe::telemetry

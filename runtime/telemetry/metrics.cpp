@@ -28,7 +28,7 @@ json count(const std::optional<double>& value) {
   return value ? json(static_cast<std::uint64_t>(*value)) : json(nullptr);
 }
 
-/// Returns the numbers, or null for none.
+/// Returns the numbers, or null if there are none.
 json list(const std::vector<double>& values) {
   if (values.empty()) return nullptr;
   json numbers = json::array();
@@ -36,11 +36,11 @@ json list(const std::vector<double>& values) {
   return numbers;
 }
 
-/// Returns an object with the values before and now of each setting, or null for none.
+/// Returns an object with the previous and the current value of each setting, or null if there are none.
 json json_of(const std::vector<topology::changed_setting>& changed) {
-  json all;
-  for (const auto& each : changed) all[each.key] = json::array({each.before, each.now});
-  return all;
+  json object;
+  for (const auto& setting : changed) object[setting.key] = json::array({setting.before, setting.now});
+  return object;
 }
 
 std::string cell(const std::optional<double>& value) {
@@ -91,31 +91,31 @@ std::string json_line(const record& line, const std::optional<origin>& about,
 std::optional<record> record_of(std::string_view json_line) {
   const auto line = files::parse_json(json_line);
   if (!line.is_object()) return {};
-  record made;
+  record parsed;
   const auto find = [&](const char* key) { return line.contains(key) ? line.at(key) : json(nullptr); };
   const auto read_count = [&](const char* key, std::uint64_t& value) {
-    if (const auto found = find(key); found.is_number_unsigned()) value = found.get<std::uint64_t>();
+    if (const auto entry = find(key); entry.is_number_unsigned()) value = entry.get<std::uint64_t>();
   };
   const auto read = [&](const char* key, auto& value) {
-    if (const auto found = find(key); found.is_number()) value = found.get<double>();
+    if (const auto entry = find(key); entry.is_number()) value = entry.get<double>();
   };
   const auto read_list = [&](const char* key, std::vector<double>& values) {
-    for (const auto& one : find(key))
-      values.push_back(one.is_number() ? one.get<double>() : std::numeric_limits<double>::quiet_NaN());
+    for (const auto& element : find(key))
+      values.push_back(element.is_number() ? element.get<double>() : std::numeric_limits<double>::quiet_NaN());
   };
-  if (const auto event = find("event"); event.is_string()) made.event = event.get<std::string>();
-  if (const auto status = find("status"); status.is_string()) made.status = status.get<std::string>();
-  if (const auto by = find("stopped_by"); by.is_string()) made.stopped_by = by.get<std::string>();
-  read_count("epoch", made.epoch);
-  read_count("step", made.step);
-  read_count("updates", made.updates);
-  read_count("bytes_sent", made.bytes_sent);
-  read("seconds", made.seconds);
-  read("train_seconds", made.train_seconds);
-  for (const auto& [key, field] : optional_numbers()) read(key, made.*field);
-  read_list("val_accuracy_workers", made.val_accuracy_workers);
-  read_list("train_loss_workers", made.train_loss_workers);
-  return made;
+  if (const auto event = find("event"); event.is_string()) parsed.event = event.get<std::string>();
+  if (const auto status = find("status"); status.is_string()) parsed.status = status.get<std::string>();
+  if (const auto by = find("stopped_by"); by.is_string()) parsed.stopped_by = by.get<std::string>();
+  read_count("epoch", parsed.epoch);
+  read_count("step", parsed.step);
+  read_count("updates", parsed.updates);
+  read_count("bytes_sent", parsed.bytes_sent);
+  read("seconds", parsed.seconds);
+  read("train_seconds", parsed.train_seconds);
+  for (const auto& [key, field] : optional_numbers()) read(key, parsed.*field);
+  read_list("val_accuracy_workers", parsed.val_accuracy_workers);
+  read_list("train_loss_workers", parsed.train_loss_workers);
+  return parsed;
 }
 
 std::vector<record> records_of(std::string_view metrics) {
@@ -123,7 +123,7 @@ std::vector<record> records_of(std::string_view metrics) {
   while (!metrics.empty()) {
     const auto line = metrics.substr(0, metrics.find('\n'));
     metrics.remove_prefix(std::min(metrics.size(), line.size() + 1));
-    if (auto found = record_of(line)) records.push_back(std::move(*found));
+    if (auto parsed = record_of(line)) records.push_back(std::move(*parsed));
   }
   return records;
 }
@@ -154,19 +154,19 @@ std::string table_of(const std::vector<named_counts>& classes) {
   };
   auto text = label("class") + "  precision     recall         F1    samples\n";
   rules::class_merit mean;
-  rules::class_counts all;
+  rules::class_counts total;
   const auto share = 1 / static_cast<double>(std::max<std::size_t>(classes.size(), 1));
   for (const auto& [name, counts] : classes) {
     const auto merit = rules::merit_of(counts);
     text += row(data::printable_utf8(name), merit, counts.samples);
     mean = {mean.precision + share * merit.precision, mean.recall + share * merit.recall, mean.f1 + share * merit.f1};
-    all.samples += counts.samples;
-    all.correct += counts.correct;
+    total.samples += counts.samples;
+    total.correct += counts.correct;
   }
-  text += row("macro average", mean, all.samples);
+  text += row("macro average", mean, total.samples);
   std::array<char, 80> cells{};
-  std::snprintf(cells.data(), cells.size(), "  %9s  %9s  %9.4f  %9lld\n", "", "", rules::merit_of(all).recall,
-                static_cast<long long>(all.samples));
+  std::snprintf(cells.data(), cells.size(), "  %9s  %9s  %9.4f  %9lld\n", "", "", rules::merit_of(total).recall,
+                static_cast<long long>(total.samples));
   return text + label("accuracy") + cells.data();
 }
 
@@ -188,10 +188,10 @@ std::string csv_of_workers(const std::vector<worker_total>& workers) {
       "worker,steps,samples,bytes_sent,busy_seconds,data_wait_seconds,exchange_wait_seconds,cpu_seconds,"
       "loading_cpu_seconds\n";
   for (std::size_t rank = 0; rank < workers.size(); ++rank) {
-    const auto& one = workers[rank];
-    text += std::to_string(rank) + ',' + std::to_string(one.steps) + ',' + std::to_string(one.samples) + ',' +
-            std::to_string(one.bytes_sent);
-    for (const auto seconds : {one.busy, one.data_wait, one.exchange_wait, one.cpu, one.loading_cpu})
+    const auto& worker = workers[rank];
+    text += std::to_string(rank) + ',' + std::to_string(worker.steps) + ',' + std::to_string(worker.samples) + ',' +
+            std::to_string(worker.bytes_sent);
+    for (const auto seconds : {worker.busy, worker.data_wait, worker.exchange_wait, worker.cpu, worker.loading_cpu})
       text += ',' + files::json_text(seconds);
     text += '\n';
   }
@@ -201,14 +201,14 @@ std::string csv_of_workers(const std::vector<worker_total>& workers) {
 std::string csv_of_links(const std::vector<emulation::wire_usage>& links, std::optional<double> seconds) {
   std::string text = "interface,direction,messages,bytes,busy_seconds,busy_share,wait_mean_seconds,wait_max_seconds\n";
   const auto in_seconds = [](std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); };
-  for (const auto& one : links) {
-    text += one.name + (one.sends ? ",send," : ",receive,") + std::to_string(one.messages) + ',' +
-            std::to_string(one.bytes);
-    const auto busy = in_seconds(one.busy);
-    const auto mean = one.messages > 0 ? in_seconds(one.waited) / static_cast<double>(one.messages) : 0;
+  for (const auto& link : links) {
+    text += link.name + (link.sends ? ",send," : ",receive,") + std::to_string(link.messages) + ',' +
+            std::to_string(link.bytes);
+    const auto busy = in_seconds(link.busy);
+    const auto mean = link.messages > 0 ? in_seconds(link.waited) / static_cast<double>(link.messages) : 0;
     const auto share = seconds ? std::optional{*seconds > 0 ? busy / *seconds : 0} : std::nullopt;
     for (const auto& number :
-         {std::optional{busy}, share, std::optional{mean}, std::optional{in_seconds(one.longest_wait)}})
+         {std::optional{busy}, share, std::optional{mean}, std::optional{in_seconds(link.longest_wait)}})
       text += ',' + cell(number);
     text += '\n';
   }

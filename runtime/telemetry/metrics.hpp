@@ -18,15 +18,15 @@ namespace troupe::telemetry {
 
 /// Returns one JSON object without a line break. It has every key; a value that does not apply or is not finite is
 /// null. `about` is the value of the key `origin` on `start` and `resume` lines; `changed` lists the settings that
-/// differ from the run that is continued, on the `resume` line. Other lines have null there.
+/// differ from the continued run, on the `resume` line. On other lines, these keys are null.
 std::string json_line(const record& line, const std::optional<origin>& about = {},
                       const std::vector<topology::changed_setting>& changed = {});
 
-/// Reads such an object. Values that are missing or of another type are as in a new record. Returns nothing for text
-/// that is not a JSON object.
+/// Parses a JSON object that json_line() returned for a record. Values that are missing or have another type keep the
+/// defaults of a new record. Returns nothing for text that is not a JSON object.
 std::optional<record> record_of(std::string_view json_line);
 
-/// Returns the lines of metrics.jsonl that are such objects: the last one may be incomplete.
+/// Parses the lines of metrics.jsonl. Skips lines that are not JSON objects, because the last one may be incomplete.
 std::vector<record> records_of(std::string_view metrics);
 
 /// A class: its name, and how its samples were classified.
@@ -48,7 +48,7 @@ std::string csv_line(const record& line);
 /// Returns the file workers.csv: what each worker has done in the run.
 std::string csv_of_workers(const std::vector<worker_total>& workers);
 
-/// Returns the file links.csv: what the emulated network has carried in `seconds`. If those are not known, the shares
+/// Returns the file links.csv: what the emulated network has carried in `seconds`. If `seconds` is not set, the shares
 /// are empty.
 std::string csv_of_links(const std::vector<emulation::wire_usage>& links, std::optional<double> seconds);
 

@@ -38,8 +38,8 @@ void for_each_line(const fs::path& path, const line_sink& take) {
   if (!line.empty()) take(line);
 }
 
-/// Writes the lines that `write` passes on to a file that takes the place of `path`. Returns whether it does: a disk
-/// may be full.
+/// Replaces the file at `path` by what `write` writes to a stream. Returns false, and leaves the file unchanged, if
+/// that fails: the disk may be full.
 bool replace(const fs::path& path, const std::function<void(std::ostream&)>& write) {
   const auto temporary = fs::path(path).concat(".part");
   std::error_code failed;
@@ -52,7 +52,7 @@ bool replace(const fs::path& path, const std::function<void(std::ostream&)>& wri
   return false;
 }
 
-/// The lines of a trace are its events, each with a comma, between brackets.
+/// Joins traces. The lines of a trace are its events, each with a comma, between brackets.
 bool join_traces(const fs::path& first, const std::vector<fs::path>& others) {
   return replace(first, [&](std::ostream& out) {
     const char* before = "[\n";
@@ -63,12 +63,12 @@ bool join_traces(const fs::path& first, const std::vector<fs::path>& others) {
       before = ",\n";
     };
     for_each_line(first, add);
-    for (const auto& each : others) for_each_line(each, add);
+    for (const auto& part : others) for_each_line(part, add);
     out << "\n]\n";
   });
 }
 
-/// Returns the time of the run in this folder, if it is known.
+/// Returns the duration of the run in this folder, if it is known.
 std::optional<double> seconds_of_run(const fs::path& folder) {
   std::string last;
   for_each_line(folder / "metrics.jsonl", [&](const std::string& line) { last = line; });
@@ -77,7 +77,8 @@ std::optional<double> seconds_of_run(const fs::path& folder) {
   return end["seconds"].get<double>();
 }
 
-/// Fills in the share of the time in which an interface was busy: the other nodes do not know how long the run was.
+/// Fills in the share of time in which an interface was busy. Other nodes omit it, because they do not have the
+/// duration of the run.
 std::string with_share(const std::string& row, std::optional<double> seconds) {
   const auto gap = row.find(",,");
   if (gap == std::string::npos || !seconds || *seconds <= 0) return row;
@@ -87,14 +88,14 @@ std::string with_share(const std::string& row, std::optional<double> seconds) {
   return row.substr(0, gap + 1) + files::json_text(busy / *seconds) + row.substr(gap + 1);
 }
 
-/// The first line of a table names its columns.
+/// Joins tables. The first line of a table names its columns.
 bool join_tables(const fs::path& first, const std::vector<fs::path>& others) {
   const auto seconds = seconds_of_run(first.parent_path());
   return replace(first, [&](std::ostream& out) {
     for_each_line(first, [&](const std::string& line) { out << line << '\n'; });
-    for (const auto& each : others) {
+    for (const auto& part : others) {
       bool is_header = true;
-      for_each_line(each, [&](const std::string& line) {
+      for_each_line(part, [&](const std::string& line) {
         if (!is_header) out << with_share(line, seconds) << '\n';
         is_header = false;
       });
@@ -122,7 +123,7 @@ void gather(const fs::path& folder, const std::vector<std::string>& nodes, const
   } catch (const files::unreadable&) {
     return;  // the parts stay as they are
   }
-  for (const auto& each : others) fs::remove(each);
+  for (const auto& part : others) fs::remove(part);
 }
 
 }  // namespace
@@ -133,8 +134,8 @@ std::string name_of_part(const std::string& stem, const std::string& extension, 
 }
 
 void remove_parts(const fs::path& folder, const std::vector<std::string>& nodes) {
-  for (const auto& each : parts_of_others(folder, nodes, "trace", ".json")) fs::remove(each);
-  for (const auto& each : parts_of_others(folder, nodes, "links", ".csv")) fs::remove(each);
+  for (const auto& part : parts_of_others(folder, nodes, "trace", ".json")) fs::remove(part);
+  for (const auto& part : parts_of_others(folder, nodes, "links", ".csv")) fs::remove(part);
 }
 
 void gather_parts(const fs::path& folder, const std::vector<std::string>& nodes) {

@@ -13,11 +13,11 @@ namespace troupe::telemetry {
 std::string name_of_part(const std::string& stem, const std::string& extension, std::uint32_t node,
                          const std::string& node_name);
 
-/// Removes the parts that the other nodes of an earlier run have left.
+/// Removes the parts that other nodes wrote in an earlier run.
 void remove_parts(const std::filesystem::path& folder, const std::vector<std::string>& nodes);
 
 /// Appends the parts of the other nodes to the files of the first node, and removes them. `nodes` are the names of all
-/// nodes in order. A part that is missing, or was cut short because its node was killed, is not an error. Where the
+/// nodes in order. A part that is missing, or was cut short because its node was killed, is not an error. If the
 /// joined file cannot be written, all parts remain.
 void gather_parts(const std::filesystem::path& folder, const std::vector<std::string>& nodes);
 

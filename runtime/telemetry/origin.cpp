@@ -21,7 +21,7 @@ std::string utc(std::chrono::system_clock::time_point when) {
   return text.data();
 }
 
-/// Returns a time as people write it, such as "2025-11-24 09:30 UTC".
+/// Returns a time in readable form, such as "2025-11-24 09:30 UTC".
 std::string readable(std::string time) {
   constexpr std::size_t minutes = std::string_view("2025-11-24T09:30").size();
   time = time.substr(0, minutes);
@@ -33,8 +33,8 @@ std::string readable(std::string time) {
 
 std::string origin::text() const {
   std::string line;
-  const auto add = [&](const std::string& what, const char* between = "; ") {
-    if (!what.empty()) line += (line.empty() ? "" : between) + what;
+  const auto add = [&](const std::string& fact, const char* between = "; ") {
+    if (!fact.empty()) line += (line.empty() ? "" : between) + fact;
   };
   if (!begun.empty()) add("begun " + readable(begun));
   if (!continued.empty()) add("continued " + readable(continued), ", ");
@@ -69,8 +69,8 @@ std::string json_of(const origin& what) {
 std::string begun_in(std::string_view json_line) {
   const auto line = files::parse_json(json_line);
   if (!line.is_object() || line.value("event", files::json()) != "start") return {};
-  const auto found = line.value("origin", files::json());
-  const auto begun = found.is_object() ? found.value("begun", files::json()) : files::json();
+  const auto about = line.value("origin", files::json());
+  const auto begun = about.is_object() ? about.value("begun", files::json()) : files::json();
   return begun.is_string() ? data::clipped(data::printable_utf8(begun.get<std::string>()), 40) : std::string();
 }
 

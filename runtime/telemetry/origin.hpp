@@ -1,4 +1,5 @@
-// When a run was begun, and with what: the facts by which readers of its results tell runs apart.
+// The origin of a run: when it began, and with which seed, software and processor. Readers of results tell runs apart
+// by these facts.
 #pragma once
 
 #include "troupe/runtime/plan/plan.hpp"
@@ -13,7 +14,7 @@ namespace troupe::telemetry {
 
 struct origin {
   std::string begun{};  ///< UTC time, such as "2025-11-24T09:30:00Z"; empty for a simulation, whose time is virtual.
-  std::string continued{};  ///< The same of the last time at which the run was continued; empty if it never was.
+  std::string continued{};  ///< UTC time at which the run was last continued; empty if it never was.
   std::uint64_t seed{0};
   std::string troupe{}, libtorch{}, cpu{}, cpu_capability{};
 
@@ -24,7 +25,7 @@ struct origin {
 /// Returns the origin of a run of `plan` on this machine. Without a time, `begun` is empty.
 origin origin_of(const plan& plan, std::optional<std::chrono::system_clock::time_point> now = {});
 
-/// Returns an origin as one JSON object: the value of the key `origin` in metrics.jsonl. A text that is empty is null.
+/// Returns an origin as one JSON object: the value of the key `origin` in metrics.jsonl. An empty text is null.
 std::string json_of(const origin& what);
 
 /// Returns `begun` of the `start` line of metrics.jsonl; empty for every other text.

@@ -38,7 +38,7 @@ std::vector<placeholder> placeholders(const plan& plan) {
           {"optimizer", file.optimizer.name}};
 }
 
-/// What its file's name may end in among the results of the run.
+/// Returns the extensions that the file may have if it is in the results folder.
 std::vector<std::string> endings_of(pattern_option option) {
   return option == pattern_option::csv ? std::vector<std::string>{".csv"} : std::vector<std::string>{".txt", ".log"};
 }
@@ -56,9 +56,9 @@ std::string names_of(const std::vector<placeholder>& known) {
 const std::string& value_of(pattern_option option, const std::string& name, const std::string& pattern,
                             const std::vector<placeholder>& known) {
   std::vector<std::string> names;
-  for (const auto& one : known) {
-    if (one.first == name) return one.second;
-    names.push_back(one.first);
+  for (const auto& candidate : known) {
+    if (candidate.first == name) return candidate.second;
+    names.push_back(candidate.first);
   }
   refuse(option, pattern,
          "unknown placeholder {" + name + "}; expected " + names_of(known) + topology::did_you_mean(name, names));
@@ -67,7 +67,7 @@ const std::string& value_of(pattern_option option, const std::string& name, cons
 /// Stands for a missing value.
 constexpr double none = std::numeric_limits<double>::quiet_NaN();
 
-/// A number of fixed digits, correctly rounded and whatever the locale; "nan" where it is not finite.
+/// Formats a number with a fixed number of decimals, correctly rounded in every locale; "nan" if it is not finite.
 std::string fixed(double value, int digits) {
   if (!std::isfinite(value)) return "nan";
   std::array<char, 400> text{};
@@ -111,7 +111,7 @@ void make_way_for(pattern_option option, const fs::path& path, bool overwrite, c
     refuse("the file is in the results folder; expected a name that ends in " + topology::listed(endings) + " there");
   if (path.filename() == "epochs.csv") refuse("every run writes a file with this name; " + another);
   if (!path.has_filename() || fs::is_directory(path, failed)) refuse("this is a folder; " + another);
-  if (const auto found = files::irregularity(path)) refuse(*found + "; " + another);
+  if (const auto problem = files::irregularity(path)) refuse(*problem + "; " + another);
   if (fs::exists(path, failed) && !overwrite)
     refuse("the file already exists; replace it with --overwrite, or " + another);
   failed.clear();

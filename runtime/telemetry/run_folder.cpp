@@ -32,11 +32,12 @@ constexpr auto* marker_text =
     "This folder contains a run of Troupe, which may replace the files that a run writes. docs/outputs.md lists "
     "them.\n";
 
-/// Every run writes these, if only to say that it failed. Without any result in them, there is nothing to lose.
+/// Files that every run writes, even one that fails. If they contain no results, nothing is lost when they are
+/// replaced.
 constexpr std::array plain_outputs{"topology.toml", "metrics.jsonl", "epochs.csv", "graph.svg", "report.html"};
-/// Who has one of these has something that would have to be computed again.
+/// A folder with one of these files has results that would have to be computed again.
 constexpr std::array results{"model_best.safetensors", "trace.json", "deliveries.bin", "workers.csv", "links.csv"};
-/// Written before the `end` record, and renamed into place: who has it has finished training.
+/// Written before the `end` record and renamed into place, so a folder that contains it belongs to a finished training.
 constexpr auto* final_weights = "model.safetensors";
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& reason) {
@@ -58,10 +59,10 @@ std::vector<std::string> names_of_outputs() {
 
 std::vector<fs::path> event_files_in(const fs::path& folder) {
   std::error_code failed;
-  std::vector<fs::path> found;
-  for (fs::directory_iterator each(folder, failed), end; !failed && each != end; each.increment(failed))
-    if (is_event_file(each->path())) found.push_back(each->path());
-  return found;
+  std::vector<fs::path> paths;
+  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed))
+    if (is_event_file(entry->path())) paths.push_back(entry->path());
+  return paths;
 }
 
 /// Returns whether metrics.jsonl has more than the beginning and the end of a run.
@@ -73,15 +74,15 @@ bool has_epochs(const fs::path& metrics) {
   return false;
 }
 
-/// Returns what a run in this folder has that would have to be computed again, as a list for a message.
+/// Returns the results in this folder that would have to be computed again, by names for a message.
 std::vector<std::string> results_in(const fs::path& folder) {
-  std::vector<std::string> found;
+  std::vector<std::string> names;
   for (const auto* name : results)
-    if (is_there(folder / name)) found.emplace_back(name);
-  if (!checkpoint::checkpoints_in(folder).empty()) found.emplace_back("checkpoints");
-  if (!event_files_in(folder).empty()) found.emplace_back("an event file");
-  if (found.empty() && has_epochs(folder / "metrics.jsonl")) found.emplace_back("metrics.jsonl");
-  return found;
+    if (is_there(folder / name)) names.emplace_back(name);
+  if (!checkpoint::checkpoints_in(folder).empty()) names.emplace_back("checkpoints");
+  if (!event_files_in(folder).empty()) names.emplace_back("an event file");
+  if (names.empty() && has_epochs(folder / "metrics.jsonl")) names.emplace_back("metrics.jsonl");
+  return names;
 }
 
 /// Returns whether outputs of a new run in `folder` would replace this file.
@@ -95,7 +96,7 @@ bool is_in_the_way(const fs::path& folder, const fs::path& input) {
   return first == checkpoint::folder_of("").filename() || first == recording::beginning_folder;
 }
 
-/// Throws std::runtime_error if remove_outputs() could not remove all of them: then it must remove none.
+/// Throws std::runtime_error if remove_outputs() could not remove all outputs. In that case, it must not remove any.
 void check_removable(const fs::path& folder) {
   for (const auto& name : names_of_outputs()) {
     std::error_code failed;
@@ -105,10 +106,10 @@ void check_removable(const fs::path& folder) {
   }
 }
 
-/// Removes the folder of a checkpoint and the one around it, if nothing else is in there.
+/// Removes the checkpoints of a run, and the folder around them if nothing else is in it.
 void remove_checkpoints(const fs::path& out) {
-  for (const auto& each : checkpoint::checkpoints_in(out)) fs::remove_all(each.path);
-  for (const auto& each : checkpoint::unfinished_in(out)) fs::remove_all(each);
+  for (const auto& complete : checkpoint::checkpoints_in(out)) fs::remove_all(complete.path);
+  for (const auto& unfinished : checkpoint::unfinished_in(out)) fs::remove_all(unfinished);
   const auto folder = checkpoint::folder_of(out);
   if (fs::is_directory(folder) && fs::is_empty(folder)) fs::remove(folder);
 }
@@ -142,11 +143,11 @@ void check_replaceable(const run_folder_options& options) {
     throw input_error(
         path.string() +
         ": the folder contains a finished run; replace it with --overwrite, or choose another folder with --out");
-  const auto found = results_in(path);
-  if (found.empty()) return;
-  const auto continues = std::find(found.begin(), found.end(), "checkpoints") != found.end();
+  const auto existing = results_in(path);
+  if (existing.empty()) return;
+  const auto continues = std::find(existing.begin(), existing.end(), "checkpoints") != existing.end();
   throw input_error(path.string() + ": the folder contains a run without " + final_weights + ", but with " +
-                    topology::listed(found, "and") + "; " +
+                    topology::listed(existing, "and") + "; " +
                     (continues ? "continue it with --resume " + path.string() + ", replace it" : "replace it") +
                     " with --overwrite, or choose another folder with --out");
 }
@@ -155,12 +156,12 @@ void claim_for_parts(const fs::path& folder, bool overwrite) {
   const auto whose = claim_of(folder, run_marker);
   if (whose == claim::ours) return;
   if (whose == claim::foreign) {
-    if (overwrite) return;  // the first node marks it, after it has seen that event files in it are not of a run
+    if (overwrite) return;  // the first node marks it, after it has found its event files to be foreign
     throw input_error(folder.string() + ": " + foreign_text(folder, run_marker, "run"));
   }
   std::error_code failed;
   fs::create_directories(folder, failed);
-  // Not written aside: the first node may do the same at the same time, and finds only what it knows.
+  // Not written aside: the first node may do the same concurrently, and must find only files that it recognises.
   std::ofstream marker(folder / run_marker, std::ios::app);
   marker << marker_text << std::flush;
   if (!marker) refuse(folder, std::strerror(errno));
@@ -168,13 +169,13 @@ void claim_for_parts(const fs::path& folder, bool overwrite) {
 
 void remove_outputs(const fs::path& folder) {
   check_removable(folder);
-  const auto is_ours = claim_of(folder, run_marker) == claim::ours;  // else event files are those of another program
+  const auto is_ours = claim_of(folder, run_marker) == claim::ours;  // otherwise, event files are foreign
   for (const auto& name : names_of_outputs()) {
     fs::remove(folder / name);
     fs::remove(folder / (name + aside_suffix));
   }
   if (is_ours)
-    for (const auto& each : event_files_in(folder)) fs::remove(each);
+    for (const auto& path : event_files_in(folder)) fs::remove(path);
   remove_checkpoints(folder);
   const auto beginning = folder / recording::beginning_folder;
   remove_checkpoints(beginning);
@@ -184,8 +185,8 @@ void remove_outputs(const fs::path& folder) {
 
 void disclaim(const fs::path& folder, bool existed) {
   std::error_code failed;
-  for (fs::directory_iterator each(folder, failed), end; !failed && each != end; each.increment(failed))
-    if (each->path().filename() != run_marker) return;
+  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed))
+    if (entry->path().filename() != run_marker) return;
   fs::remove(folder / run_marker, failed);
   if (!existed) fs::remove(folder, failed);
 }
@@ -213,10 +214,10 @@ run_folder::run_folder(const run_folder_options& options, std::chrono::system_cl
   } catch (const std::system_error& reason) {
     refuse(path_, reason.code().message());
   }
-  if (!options.resume) check_replaceable(checked);  // with the lock held: it may be that of another run by now
+  if (!options.resume) check_replaceable(checked);  // again, with the lock held: another run may have used it meanwhile
   try {
     if (!options.resume && !options.clear_later) remove_outputs(path_);
-    // What is cleared later is marked then, because event files of others can be told only without the mark.
+    // A folder that is cleared later is marked then: foreign event files can be recognised only without the mark.
     if (!options.clear_later || claim_of(path_, run_marker) != claim::foreign) mark();
   } catch (const std::exception& reason) {
     refuse(path_, reason.what());

@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// How often a disk that is full now and then is reported.
+/// Maximum number of warnings, for a disk that is full now and then.
 constexpr std::size_t most_warnings = 5;
 
 std::string names_of(const std::set<std::string>& names) {
@@ -78,8 +78,8 @@ void side_outputs::retry() {
 void side_outputs::retry_now() {
   if (waiting_.empty()) return;
   const auto begin = options_.now();
-  std::erase_if(waiting_, [this](const auto& each) { return try_one(each.second); });
-  // Weights may take long to fail: they may take a tenth of the time, not more.
+  std::erase_if(waiting_, [this](const auto& output) { return try_one(output.second); });
+  // An attempt to write weights may take long to fail. Retries take at most a tenth of the time.
   const auto end = options_.now();
   next_ = end + std::max<std::chrono::nanoseconds>(1s, 10 * (end - begin));
   note_success();

@@ -1,5 +1,5 @@
-// The outputs of a run that may wait: everything but its final weights. One that cannot be written costs a warning,
-// never the run; it is tried again while the run goes on, and at its end. Used by one thread at a time.
+// The outputs of a run that may wait: all except the final weights. An output that cannot be written causes a warning
+// and never ends the run. It is retried during the run and at its end. Used by one thread at a time.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@
 
 namespace troupe::telemetry {
 
-/// What the outputs of a run need from their surroundings.
+/// Functions that the outputs of a run need from their environment.
 struct side_output_options {
   std::function<void(const std::string&)> warn = [](const auto&) {};  ///< Prints a warning.
   std::function<std::chrono::nanoseconds()> now = [] { return std::chrono::steady_clock::now().time_since_epoch(); };
@@ -25,21 +25,22 @@ class side_outputs {
 
   explicit side_outputs(side_output_options options = {});
 
-  /// Sets what is called before a warning is printed, and before outputs are written, where it may throw as they do.
+  /// Sets the functions that are called before a warning is printed and before an output is written. An exception of
+  /// the latter counts as a failure to write the output.
   void before_warning(std::function<void()> what) { before_warning_ = std::move(what); }
   void before_writing(attempt what) { before_writing_ = std::move(what); }
 
-  /// Writes an output, or keeps `how` until it succeeds. Of the attempts of one name only the newest is kept, so that
-  /// at most one content of each output waits.
+  /// Writes an output, or keeps `how` until it succeeds. Only the newest attempt of each name is kept, so that at most
+  /// one content of each output waits.
   void write(const std::string& name, attempt how);
 
-  /// Tries again what is waiting, if that was not tried a moment ago. Cheap if nothing is waiting.
+  /// Retries the waiting outputs unless they were tried a moment ago. Cheap if none is waiting.
   void retry();
 
-  /// Tries again what is waiting.
+  /// Retries the waiting outputs.
   void retry_now();
 
-  /// Tries again until everything is written, at most for so long, and names what is still not written.
+  /// Retries until everything is written, for at most `patience`, and warns about outputs that are still not written.
   void finish(std::chrono::milliseconds patience);
 
   bool waits(const std::string& name) const { return waiting_.contains(name); }
@@ -48,7 +49,7 @@ class side_outputs {
   void say(const std::string& text);
   void warn(const std::string& text);
 
-  /// Calls `attempt` until it returns true, with pauses, for at most `patience`. Attempts may take long themselves.
+  /// Calls `attempt` until it returns true, with pauses, for at most `patience`. A single attempt may take long.
   void persist(std::chrono::milliseconds patience, std::chrono::milliseconds pause,
                const std::function<bool()>& attempt) const;
 
@@ -61,7 +62,7 @@ class side_outputs {
   std::function<void()> before_warning_;
   attempt before_writing_;
   std::map<std::string, attempt> waiting_;
-  std::set<std::string> failed_;  ///< What was not written at once, since everything was written last.
+  std::set<std::string> failed_;  ///< Outputs that were not written at once since the last time that none was waiting.
   std::string reason_;            ///< Why the last attempt failed.
   std::chrono::nanoseconds next_{0};
   std::size_t warnings_{0};

@@ -42,8 +42,8 @@ std::uint64_t time_of(const fs::path& path) {
 std::optional<std::uint64_t> newest_in(const fs::path& folder) {
   std::optional<std::uint64_t> newest;
   std::error_code failed;  // the folder may be gone for a moment
-  for (fs::directory_iterator each(folder, failed), end; !failed && each != end; each.increment(failed))
-    if (is_event_file(each->path())) newest = std::max(newest.value_or(0), time_of(each->path()));
+  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed))
+    if (is_event_file(entry->path())) newest = std::max(newest.value_or(0), time_of(entry->path()));
   return newest;
 }
 
@@ -52,8 +52,8 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
 }
 
-/// Returns whether the last line of a run has a value that does not belong to its step: one of the whole run, or one of
-/// an earlier evaluation.
+/// Returns whether the value of `key` in the last line of a run does not belong to the step of that line, but to the
+/// whole run or to an earlier evaluation.
 bool belongs_elsewhere(const std::string& key) {
   return key == "samples_per_second" || key == "data_wait" || key.starts_with("val_");
 }
@@ -67,15 +67,15 @@ class event_journal : public journal_filter {
     if (!out_) begin(line.seconds);
     add(files::parse_json(json_line(line)));
     options_.outputs->write(out_->path().filename().string(), [out = out_] { out->flush(); });
-    journal_filter::write(line);  // last, because the end of the run waits there for what is not written yet
+    journal_filter::write(line);  // last: at the end of the run, it waits for what is not written yet
     if (line.event == "end" && out_->dropped() > 0)
       options_.outputs->warn(out_->path().string() + " lacks values that could not be written in time");
   }
 
  private:
-  /// Starts the file, `seconds` after the run began. That of a continued run begins with the lines that metrics.jsonl
-  /// has kept, and replaces what earlier files have: an evaluation may be finished after the checkpoint of a later
-  /// step, so that no step separates what to keep of them.
+  /// Starts the file, `seconds` after the run began. The file of a continued run begins with the lines that
+  /// metrics.jsonl has kept, and replaces the content of earlier files. These cannot be cut at a step, because an
+  /// evaluation may finish after the checkpoint of a later step.
   void begin(double seconds) {
     using namespace std::chrono;
     const auto now = options_.simulated ? 0.0 : duration<double>(system_clock::now().time_since_epoch()).count();
@@ -102,31 +102,31 @@ class event_journal : public journal_filter {
     if (line.value("event", "") == "resume") return;
     const auto step = line.value("step", std::uint64_t{0});
     const auto last = line.value("event", "") == "end";
-    event_file::summary found;
+    event_file::summary added;
     const auto scalar = [&](const std::string& tag, const json& value) {
       if (!value.is_number()) return;
       const auto [known, is_new] = steps_.emplace(tag, step);
       if (!is_new && known->second >= step) return;
       known->second = step;
-      found.scalars.emplace_back(tag, value.get<double>());
+      added.scalars.emplace_back(tag, value.get<double>());
     };
     for (const auto& [key, value] : line.items()) {
       if (key == "step" || (last && belongs_elsewhere(key))) continue;
       if (key == "staleness_counts") {
-        if (value.is_array()) found.histograms.emplace_back("staleness", value.get<std::vector<double>>());
+        if (value.is_array()) added.histograms.emplace_back("staleness", value.get<std::vector<double>>());
       } else if (value.is_array()) {
         for (std::size_t rank = 0; rank < value.size(); ++rank) scalar(key + "/" + std::to_string(rank), value[rank]);
       } else {
         scalar(key, value);
       }
     }
-    if (!found.empty()) out_->add(event_file::values(began_ + line.value("seconds", 0.0), step, found));
+    if (!added.empty()) out_->add(event_file::values(began_ + line.value("seconds", 0.0), step, added));
   }
 
   tensorboard_options options_;
   std::shared_ptr<appended_file> out_;          ///< Shared with a retry, which may outlive this journal.
   double began_{0};                             ///< When the run began, in seconds since 1970.
-  std::map<std::string, std::uint64_t> steps_;  ///< Of each tag, the last step that has a value.
+  std::map<std::string, std::uint64_t> steps_;  ///< Last step that has a value, by tag.
 };
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t written_at_once = 1 << 16;
 
-/// Numbers of threads are unique in the file, over all processes, because readers expect that.
+/// Thread numbers are unique across all processes in the file, because readers expect that.
 constexpr std::uint64_t threads_of_process = 1'000'000;
 
 template <class Number>
@@ -62,14 +62,14 @@ std::uint64_t trace_file::thread_of(std::uint32_t track) const {
   return (options_.node + 1) * threads_of_process + track;
 }
 
-/// Returns whether an event can be appended, and separates it from the one before.
+/// Returns whether an event can be appended, and separates it from the previous one.
 bool trace_file::begin_event() {
   if (closed_) return false;
   if (open_) {
     pending_ += ",\n";
     return true;
   }
-  std::error_code failed;  // then the file cannot be opened either
+  std::error_code failed;  // on failure, the file cannot be opened either
   std::filesystem::create_directories(options_.path.parent_path(), failed);
   out_ = std::make_unique<appended_file>(appended_file::options{.path = options_.path, .most_waiting = 16u << 20u});
   open_ = true;
@@ -80,7 +80,7 @@ bool trace_file::begin_event() {
 
 /// Writes what is pending. Returns whether all of it is in the file.
 bool trace_file::flush() try {
-  out_->add(std::exchange(pending_, {}));  // a multiple of whole events, which may be left out
+  out_->add(std::exchange(pending_, {}));  // whole events, which may be dropped
   out_->flush();
   return true;
 } catch (const std::exception& reason) {
@@ -93,8 +93,8 @@ bool trace_file::flush() try {
 
 std::uint32_t trace_file::track(const std::string& name) {
   const std::lock_guard lock{mutex_};
-  const auto [found, is_new] = tracks_.emplace(name, tracks_.size());
-  const auto track = found->second;
+  const auto [entry, is_new] = tracks_.emplace(name, tracks_.size());
+  const auto track = entry->second;
   if (!is_new || !begin_event()) return track;
   pending_ += R"({"name":"thread_name","ph":"M","pid":)";
   append(pending_, options_.node + 1);

@@ -1,6 +1,6 @@
 // The file trace.json of a run, in the Chrome trace event format, which Perfetto reads: a JSON array with one event per
-// line. It is written while the run goes on, so that it needs little memory, and what was written before a crash can be
-// read, because the format allows the end of the array to be missing.
+// line. It is written during the run, so that it needs little memory. What was written before a crash can be read,
+// because the format allows the end of the array to be missing.
 #pragma once
 
 #include "troupe/algorithms/support/trace.hpp"
@@ -19,16 +19,16 @@ namespace troupe::telemetry {
 struct trace_file_options {
   std::filesystem::path path{};    ///< May be set later, by write_to().
   std::string process{};           ///< Name of the process that is traced.
-  std::uint32_t node{0};           ///< Index of its node: each node has other numbers of processes and threads.
+  std::uint32_t node{0};           ///< Index of its node. Numbers of processes and threads differ between nodes.
   trace_time origin{0};            ///< The point in time that the file calls 0.
-  std::uint64_t limit{1'000'000};  ///< Maximum number of spans; later ones are counted only.
-  /// Called once, if the file cannot be written for a while, and once if it is not complete in the end.
+  std::uint64_t limit{1'000'000};  ///< Maximum number of spans; later ones are only counted.
+  /// Called once if the file cannot be written for a while, and once if it is incomplete in the end.
   std::function<void(const std::string&)> warn = [](const auto&) {};
 };
 
-/// Opens its file, and creates its folder, when it is given the first track or span. A file that cannot be written
-/// costs a warning, never the run: spans wait in memory, and the latest are left out if they become too many. Any
-/// thread.
+/// Creates its folder and opens its file at the first track or span. A file that cannot be written causes a warning and
+/// never ends the run: spans wait in memory, and the latest are left out if they become too many. Any thread may use
+/// it.
 class trace_file final : public trace_sink {
  public:
   explicit trace_file(trace_file_options options) : options_(std::move(options)) {}
@@ -36,7 +36,7 @@ class trace_file final : public trace_sink {
   /// Completes the file; see close().
   ~trace_file() override;
 
-  /// Sets the path, before the first track or span.
+  /// Sets the path. Must be called before the first track or span.
   void write_to(const std::filesystem::path& path) { options_.path = path; }
 
   std::uint32_t track(const std::string& name) override;
@@ -53,7 +53,7 @@ class trace_file final : public trace_sink {
   trace_file_options options_;
   std::mutex mutex_;
   std::unique_ptr<appended_file> out_;
-  std::string pending_;  ///< What was not given to the file yet.
+  std::string pending_;  ///< Text that was not passed to the file yet.
   std::map<std::string, std::uint32_t> tracks_;
   std::uint64_t spans_{0}, dropped_{0};
   trace_time first_dropped_{0};

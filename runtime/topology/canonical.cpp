@@ -42,11 +42,11 @@ std::string text_of(const topology& file, bool simulated) {
     for (std::size_t i = 0; i < tables; ++i) {
       std::string path = section.name.empty() ? "" : section.name + ".";
       if (section.repeated()) path += std::to_string(i) + ".";
-      for (const line& each : lines_of(section, file, i)) {
-        const bool own = each.type == setting_type::path || section.name == "security" ||
+      for (const line& line : lines_of(section, file, i)) {
+        const bool own = line.type == setting_type::path || section.name == "security" ||
                          (section.name == "simulate" && !simulated) ||
-                         (section.name == "node" && each.name == "listen");
-        if (!own) text += path + each.name + " = " + each.value + "\n";
+                         (section.name == "node" && line.name == "listen");
+        if (!own) text += path + line.name + " = " + line.value + "\n";
       }
     }
   }
@@ -64,31 +64,31 @@ std::string canonical_of_simulation(const topology& file) {
 }
 
 std::map<std::string, std::string> values_of(const std::string& text) {
-  std::map<std::string, std::string> found;
-  for (const auto& [key, value] : pairs_of(text)) found.emplace(key, value);
-  return found;
+  std::map<std::string, std::string> values;
+  for (const auto& [key, value] : pairs_of(text)) values.emplace(key, value);
+  return values;
 }
 
 std::string differences(const std::string& ours, const std::string& theirs, const sides& called) {
   if (ours == theirs) return {};
   if (theirs.size() > longest_text) return "the other text is longer than 1 MiB, so it is not a topology";
-  const auto here_in_order = pairs_of(ours);
-  const auto there_in_order = pairs_of(theirs);
-  const key_values here(here_in_order.begin(), here_in_order.end());
-  const key_values there(there_in_order.begin(), there_in_order.end());
+  const auto our_pairs = pairs_of(ours);
+  const auto their_pairs = pairs_of(theirs);
+  const key_values our_values(our_pairs.begin(), our_pairs.end());
+  const key_values their_values(their_pairs.begin(), their_pairs.end());
   std::string text;
   std::size_t count = 0;
   const auto add = [&](std::string_view key) {
     if (count++ < most_differences)
-      text += (text.empty() ? "" : "; ") + printable(key) + " is " + value_of(there, key) + " " + called.theirs +
-              " and " + value_of(here, key) + " " + called.ours;
+      text += (text.empty() ? "" : "; ") + printable(key) + " is " + value_of(their_values, key) + " " + called.theirs +
+              " and " + value_of(our_values, key) + " " + called.ours;
   };
-  for (const auto& [key, value] : here_in_order) {
-    const auto found = there.find(key);
-    if (found == there.end() || found->second != value) add(key);
+  for (const auto& [key, value] : our_pairs) {
+    const auto other = their_values.find(key);
+    if (other == their_values.end() || other->second != value) add(key);
   }
-  for (const auto& [key, value] : there_in_order)
-    if (!here.contains(key)) add(key);
+  for (const auto& [key, value] : their_pairs)
+    if (!our_values.contains(key)) add(key);
   if (count > most_differences) text += "; and " + std::to_string(count - most_differences) + " more";
   return text.empty() ? "both have the same keys and values, but not in the same order or number" : text;
 }

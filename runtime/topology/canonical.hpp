@@ -14,19 +14,19 @@ namespace troupe::topology {
 /// All nodes of a run must have the same text.
 std::string canonical(const topology& file);
 
-/// As canonical(), but with the section [simulate], which determines the times of a simulation.
+/// Returns the text of canonical() with the section [simulate], which determines the times of a simulation.
 std::string canonical_of_simulation(const topology& file);
 
 /// Returns the values of a canonical text by key. The text is untrusted.
 std::map<std::string, std::string> values_of(const std::string& text);
 
-/// Words for where two texts come from.
+/// Words for the sources of two texts.
 struct sides {
   std::string theirs{"there"}, ours{"here"};
 };
 
 /// Returns a description of how the canonical text `theirs` of another node differs from `ours`, such as "optimizer.lr
-/// is 0.02 there and 0.01 here; …", where `called` are the words for the two. It lists at most five
+/// is 0.02 there and 0.01 here; …", with the words of `called` for the two. The description lists at most five
 /// differences and then "and n more"; it is empty if the texts are equal. `theirs` is untrusted and may hold any bytes,
 /// but the description is short and printable.
 std::string differences(const std::string& ours, const std::string& theirs, const sides& called = {});

@@ -13,7 +13,7 @@
 namespace troupe::topology {
 namespace {
 
-/// Returns the value of a key, or nothing if it is unset. A name that must be set and is not is "".
+/// Returns the value of a key, or nothing if it is unset. An unset name that must be set is "".
 std::optional<setting_value> value_of(const section& section, const key& key, const topology& file, std::size_t index) {
   auto value = key.get(file, index);
   const bool required = !key.row.default_text.empty() || key.row.name == section.needed;
@@ -43,8 +43,8 @@ void check_options(const topology& file, std::size_t index, const refusal& refus
   const exchange_kind* kind = find_exchange(exchange.kind);
   if (kind == nullptr) return;
   for (const setting& row : kind->settings)
-    if (const auto found = exchange.options.find(row.name); found != exchange.options.end())
-      check_value(file, table_path("exchange", index) + "." + row.name, row, found->second, refuse);
+    if (const auto option = exchange.options.find(row.name); option != exchange.options.end())
+      check_value(file, table_path("exchange", index) + "." + row.name, row, option->second, refuse);
 }
 
 }  // namespace
@@ -64,7 +64,7 @@ void check_values(const topology& file, const refusal& refuse) {
 
 bool check_node_workers(const topology& file, const refusal& refuse) {
   std::int64_t sum = 0;
-  for (const node_settings& each : file.nodes) sum += each.workers;
+  for (const node_settings& node : file.nodes) sum += node.workers;
   if (file.nodes.empty() || sum == file.workers.count) return true;
   refuse("workers.count", "workers.count is " + std::to_string(file.workers.count) + ", but the nodes have " +
                               std::to_string(sum) + (sum == 1 ? " worker" : " workers") + " in total; use " +
@@ -78,12 +78,12 @@ std::int64_t worker_batch_size(const topology& file) {
 }
 
 bool check_global_batch(const topology& file, const refusal& refuse) {
-  const std::int64_t workers = file.workers.count, all = file.data.global_batch_size.value_or(workers);
-  if (all % workers == 0) return true;
+  const std::int64_t workers = file.workers.count, global = file.data.global_batch_size.value_or(workers);
+  if (global % workers == 0) return true;
   std::vector<std::string> nearby;
-  if (all > workers) nearby.push_back(std::to_string(all - all % workers));
-  nearby.push_back(std::to_string(all - all % workers + workers));
-  refuse("data.global_batch_size", "data.global_batch_size is " + std::to_string(all) + ", which " +
+  if (global > workers) nearby.push_back(std::to_string(global - global % workers));
+  nearby.push_back(std::to_string(global - global % workers + workers));
+  refuse("data.global_batch_size", "data.global_batch_size is " + std::to_string(global) + ", which " +
                                        std::to_string(workers) +
                                        " workers cannot share equally; expected a multiple of " +
                                        std::to_string(workers) + ", such as " + listed(nearby));

@@ -12,7 +12,8 @@
 
 namespace troupe::topology {
 
-/// Receives a violation: the path of the key, such as "exchange.0.every", and what is wrong and what was expected.
+/// Receives a violation: the path of the key, such as "exchange.0.every", and a text with what is wrong and what was
+/// expected.
 using refusal = std::function<void(const std::string& path, const std::string& text)>;
 
 /// Checks each value by itself: its range, or whether it is one of its choices.
@@ -33,14 +34,14 @@ void check_micro_batch(const topology& file, const refusal& refuse);
 /// Checks data.mean and data.std for samples with this number of channels; 0 if it is not known.
 void check_normalisation(const topology& file, std::int64_t channels, const refusal& refuse);
 
-/// Returns what an exchange sends and answers, by default what its kind sends by default; nullptr if its kind is
-/// unknown or cannot send that.
+/// Returns what an exchange sends and answers; if the file does not set it, the default of its kind. Returns nullptr if
+/// the kind is unknown or cannot send that.
 const carriage* carriage_of(const exchange_settings& exchange);
 
-/// Checks that the kind of exchange `index` can send what it is to send.
+/// Checks that the kind of exchange `index` can send what the exchange is set to send.
 void check_sends(const topology& file, std::size_t index, const refusal& refuse);
 
-/// Checks the members of exchange `index`, and its settings together with them and with those of other sections.
+/// Checks the members of exchange `index`, and its settings in combination with the members and with other sections.
 /// Requires that workers.count is settled.
 void check_exchange(const topology& file, std::size_t index, const refusal& refuse);
 

@@ -1,4 +1,4 @@
-// The rules of rules.hpp that concern one exchange.
+// The rules of constraints.hpp that concern one exchange.
 #include "troupe/algorithms/exchange/around/buckets.hpp"
 #include "troupe/algorithms/exchange/around/codec.hpp"
 #include "troupe/algorithms/training/optimizer_kinds.hpp"
@@ -13,14 +13,14 @@
 namespace troupe::topology {
 namespace {
 
-/// Checks an exchange that applies the update, where `workers` take part.
+/// Checks an exchange of `workers` workers that applies the update.
 void check_update(const topology& file, std::size_t index, std::size_t workers, const refusal& refuse) {
   const exchange_settings& exchange = file.exchanges[index];
   const std::string path = table_path("exchange", index);
-  const auto all = static_cast<std::size_t>(file.workers.count);
-  if (workers < all)
+  const auto all_workers = static_cast<std::size_t>(file.workers.count);
+  if (workers < all_workers)
     refuse(path + ".members", to_toml(exchange.kind) + " applies the updates of its members only, and " +
-                                  std::to_string(all - workers) +
+                                  std::to_string(all_workers - workers) +
                                   " of the workers would never be updated; expected all workers");
   if (exchange.every != interval{1, false})
     refuse(path + ".every",
@@ -70,8 +70,9 @@ const carriage* carriage_of(const exchange_settings& exchange) {
   const exchange_kind* kind = find_exchange(exchange.kind);
   if (kind == nullptr) return nullptr;
   if (exchange.sends.empty()) return &kind->carries.front();
-  const auto found = std::find_if(kind->carries.begin(), kind->carries.end(),
-                                  [&](const carriage& one) { return name_of(one.sends) == exchange.sends; });
+  const auto found = std::find_if(kind->carries.begin(), kind->carries.end(), [&](const carriage& candidate) {
+    return name_of(candidate.sends) == exchange.sends;
+  });
   return found == kind->carries.end() ? nullptr : &*found;
 }
 
@@ -80,7 +81,7 @@ void check_sends(const topology& file, std::size_t index, const refusal& refuse)
   const exchange_kind* kind = find_exchange(exchange.kind);
   if (kind == nullptr || carriage_of(exchange) != nullptr) return;
   std::vector<std::string> legal;
-  for (const carriage& one : kind->carries) legal.push_back(name_of(one.sends));
+  for (const carriage& carried : kind->carries) legal.push_back(name_of(carried.sends));
   refuse(table_path("exchange", index) + ".sends",
          to_toml(exchange.kind) + " cannot send " + to_toml(exchange.sends) + "; expected " + listed(in_quotes(legal)));
 }
@@ -93,9 +94,9 @@ void check_exchange(const topology& file, std::size_t index, const refusal& refu
   std::vector<std::string> names;
   std::size_t workers = 0;
   try {
-    for (const exchange_member& one : members_of(file, index)) {
-      names.push_back(one.name);
-      workers += one.ranks.size();
+    for (const exchange_member& member : members_of(file, index)) {
+      names.push_back(member.name);
+      workers += member.ranks.size();
     }
   } catch (const member_error& reason) {
     return refuse(path + ".members." + std::to_string(reason.index), reason.what());
@@ -108,7 +109,7 @@ void check_exchange(const topology& file, std::size_t index, const refusal& refu
     check_encoding(path, exchange, *kind, *carried, refuse);
   }
   if (!kind->check) return;
-  if (const auto found = kind->check(names, exchange.options)) refuse(path + "." + found->key, found->text);
+  if (const auto problem = kind->check(names, exchange.options)) refuse(path + "." + problem->key, problem->text);
 }
 
 }  // namespace troupe::topology

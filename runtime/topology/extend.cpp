@@ -40,8 +40,8 @@ std::string nearby_file(const fs::path& file) {
   std::vector<std::string> names;
   std::error_code ignored;
   const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
-  for (fs::directory_iterator each(folder, ignored), end; !ignored && each != end; each.increment(ignored)) {
-    if (each->path().extension() == ".toml") names.push_back(each->path().stem().string());
+  for (fs::directory_iterator entry(folder, ignored), end; !ignored && entry != end; entry.increment(ignored)) {
+    if (entry->path().extension() == ".toml") names.push_back(entry->path().stem().string());
   }
   const std::string near = nearest(file.stem().string(), names);
   return near.empty() ? "" : " (did you mean \"" + (file.parent_path() / (near + ".toml")).string() + "\"?)";
@@ -76,7 +76,7 @@ class gatherer {
  public:
   explicit gatherer(mistakes& found) : found_(found) {}
 
-  /// Parses `text`, which is the content of the file `name`, and what it extends. Throws input_error.
+  /// Parses `text`, which is the content of the file `name`, and the files that it extends. Throws input_error.
   toml::table read(const std::string& text, const fs::path& name) {
     const auto file = static_cast<std::uint32_t>(chain_.size());
     chain_.push_back(name);
@@ -94,9 +94,9 @@ class gatherer {
 
   /// Returns the absolute folder of each file, by number; relative paths in a file start there.
   std::vector<fs::path> folders() const {
-    std::vector<fs::path> all;
-    for (const fs::path& file : chain_) all.push_back(fs::absolute(file).parent_path());
-    return all;
+    std::vector<fs::path> result;
+    for (const fs::path& file : chain_) result.push_back(fs::absolute(file).parent_path());
+    return result;
   }
 
  private:
@@ -104,7 +104,7 @@ class gatherer {
     const auto same = [&](const fs::path& other) { return real(other) == real(file); };
     if (const auto seen = std::find_if(chain_.begin(), chain_.end(), same); seen != chain_.end()) {
       std::string chain;
-      for (auto each = seen; each != chain_.end(); ++each) chain += each->string() + " extends ";
+      for (auto step = seen; step != chain_.end(); ++step) chain += step->string() + " extends ";
       refuse(at, chain + file.string() + " in a circle; expected a file that does not extend this one");
     }
     if (chain_.size() > most_extended)

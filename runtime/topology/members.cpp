@@ -32,8 +32,8 @@ std::optional<std::vector<std::uint32_t>> group_named(const topology& file, cons
   for (std::size_t i = 0; i < file.exchanges.size(); ++i) {
     if (i == but_not || file.exchanges[i].name != name) continue;
     std::vector<std::uint32_t> ranks;
-    for (const std::string& each : file.exchanges[i].members) {
-      const auto rank = rank_named(each, file.workers.count);
+    for (const std::string& member : file.exchanges[i].members) {
+      const auto rank = rank_named(member, file.workers.count);
       if (!rank) return {};
       ranks.push_back(*rank);
     }
@@ -48,9 +48,9 @@ std::string reason_against_group(const topology& file, const std::string& name, 
   for (std::size_t i = 0; i < file.exchanges.size(); ++i) {
     if (file.exchanges[i].name != name) continue;
     if (i == index) return "an exchange cannot contain itself";
-    for (const std::string& each : file.exchanges[i].members)
-      if (!rank_named(each, file.workers.count))
-        return to_toml(name) + " cannot be a member, because its own member " + to_toml(each) + " is not a worker";
+    for (const std::string& member : file.exchanges[i].members)
+      if (!rank_named(member, file.workers.count))
+        return to_toml(name) + " cannot be a member, because its own member " + to_toml(member) + " is not a worker";
     return to_toml(name) + " cannot be a member, because it does not list its own members";
   }
   return {};
@@ -81,15 +81,15 @@ std::vector<exchange_member> members_of(const topology& file, std::size_t index)
   }
   std::map<std::uint32_t, std::string> taken;  // by rank: the member that contains it
   for (std::size_t i = 0; i < names.size(); ++i) {
-    exchange_member one{names[i], {}};
+    exchange_member member{names[i], {}};
     if (const auto rank = rank_named(names[i], file.workers.count)) {
-      one.ranks = {*rank};
+      member.ranks = {*rank};
     } else if (auto group = group_named(file, names[i], index)) {
-      one.ranks = std::move(*group);
+      member.ranks = std::move(*group);
     } else {
       refuse_name(file, index, i);
     }
-    for (const auto rank : one.ranks) {
+    for (const auto rank : member.ranks) {
       const auto [other, fresh] = taken.emplace(rank, names[i]);
       if (!fresh)
         throw member_error(
@@ -98,7 +98,7 @@ std::vector<exchange_member> members_of(const topology& file, std::size_t index)
                 (other->second == names[i] ? "" : ", through " + to_toml(other->second) + " and " + to_toml(names[i])) +
                 "; expected each worker once");
     }
-    members.push_back(std::move(one));
+    members.push_back(std::move(member));
   }
   std::sort(members.begin(), members.end(), [](const auto& a, const auto& b) { return a.ranks < b.ranks; });
   return members;

@@ -25,7 +25,7 @@ class places {
   bool has(const std::string& path) const { return known_.contains(path); }
   /// Returns everything that the file or an override sets, by path.
   const std::map<std::string, position>& all() const { return known_; }
-  /// Returns the position of `path`, or that of what encloses it, or an unknown place.
+  /// Returns the position of `path`, or that of the nearest section that encloses it, or an unknown place.
   position at(const std::string& path) const;
 
  private:

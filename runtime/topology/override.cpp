@@ -118,8 +118,8 @@ class overrider {
       table = node->as_table();
       if (table == nullptr && node->is_array_of_tables()) {
         std::vector<std::string> keys;
-        for (const toml::node& each : *node->as_array())
-          if (const auto name = (*each.as_table())["name"].value<std::string>())
+        for (const toml::node& element : *node->as_array())
+          if (const auto name = (*element.as_table())["name"].value<std::string>())
             keys.push_back(path + "." + clipped(*name) + "." + parts.back());
         if (keys.empty()) keys.push_back(path + ".0." + parts.back());
         refuse("there are several [[" + path + "]] sections; expected " + listed(keys));
@@ -136,9 +136,9 @@ class overrider {
   /// Returns the table of `list` whose name or index is `which`, or nullptr after refusing.
   toml::node* find(toml::array& list, const std::string& path, const std::string& which) {
     std::vector<std::string> names;
-    for (toml::node& each : list) {
-      names.push_back((*each.as_table())["name"].value_or(std::string()));
-      if (names.back() == which) return &each;
+    for (toml::node& element : list) {
+      names.push_back((*element.as_table())["name"].value_or(std::string()));
+      if (names.back() == which) return &element;
     }
     std::size_t index = 0;
     const auto [end, error] = std::from_chars(which.data(), which.data() + which.size(), index);

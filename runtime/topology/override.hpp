@@ -9,8 +9,8 @@
 
 namespace troupe::topology {
 
-/// Applies "section.key=value", the `number`-th override, to the tables of the file, and removes keys that it excludes.
-/// Adds what is wrong with it to `found`.
+/// Applies "section.key=value", the `number`-th override, to the tables of the file and removes keys that it excludes.
+/// Adds what is wrong with the override to `found`.
 void apply_override(toml::table& root, const std::string& text, std::uint32_t number, mistakes& found);
 
 }  // namespace troupe::topology

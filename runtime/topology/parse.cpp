@@ -1,4 +1,4 @@
-// Reads the values of a topology file by the schema.
+// Reads the values of a topology file according to the schema.
 #include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/extend.hpp"
@@ -195,14 +195,14 @@ class reader {
                                          const toml::array& array,
                                          std::optional<setting_value> (*element)(const toml::node&)) {
     std::vector<T> values;
-    for (const toml::node& each : array) {
-      const auto value = element(each);
+    for (const toml::node& node : array) {
+      const auto value = element(node);
       if (!value || !allowed(row, std::vector<T>{std::get<T>(*value)})) {
-        found_.add(position_of(each.source()),
-                   called + " holds " + shown(each) + "; expected " + expectation(row) + and_finite(row, each));
+        found_.add(position_of(node.source()),
+                   called + " holds " + shown(node) + "; expected " + expectation(row) + and_finite(row, node));
         return {};
       }
-      known_.put(place + "." + std::to_string(values.size()), position_of(each.source()));
+      known_.put(place + "." + std::to_string(values.size()), position_of(node.source()));
       values.push_back(std::get<T>(*value));
     }
     return values;
@@ -230,8 +230,8 @@ class reader {
   /// Reads a list of at least one device, each of which is a single device.
   std::optional<setting_value> read_devices(const setting& row, const std::string& place, const std::string& called,
                                             const toml::array& array) {
-    setting each = row;
-    const auto list = read_list<std::string>(each, place, called, array, text);
+    setting element_row = row;
+    const auto list = read_list<std::string>(element_row, place, called, array, text);
     if (!list || allowed(row, *list)) return list;
     const auto& words = std::get<std::vector<std::string>>(*list);
     found_.add(position_of(array.source()),
@@ -259,22 +259,22 @@ class reader {
                                                         const std::string& called, const toml::array& array,
                                                         std::optional<setting_value> (*element)(const toml::node&)) {
     std::vector<std::vector<T>> lists;
-    for (const toml::node& each : array) {
-      const toml::array* inner = each.as_array();
+    for (const toml::node& node : array) {
+      const toml::array* inner = node.as_array();
       if (inner == nullptr) {
-        found_.add(position_of(each.source()),
-                   called + " holds " + shown(each) + " instead of a list; expected " + expectation(row));
+        found_.add(position_of(node.source()),
+                   called + " holds " + shown(node) + " instead of a list; expected " + expectation(row));
         return {};
       }
       const auto list = read_list<T>(row, place + "." + std::to_string(lists.size()), called, *inner, element);
       if (!list) return {};
-      known_.put(place + "." + std::to_string(lists.size()), position_of(each.source()));
+      known_.put(place + "." + std::to_string(lists.size()), position_of(node.source()));
       lists.push_back(std::get<std::vector<T>>(*list));
     }
     return lists;
   }
 
-  /// Returns where kinds of exchanges take a word that is not a kind, such as "ring"; empty if nowhere.
+  /// Returns the settings of kinds of exchanges that accept a word that is not a kind, such as "ring", or "".
   static std::string settings_with(const std::string& word) {
     std::vector<std::string> places;
     for (const exchange_kind& kind : exchange_kinds())
@@ -302,7 +302,7 @@ class reader {
     return expected + and_finite(row, node);
   }
 
-  /// Returns an addition to what was expected, if infinity is not excluded by a limit.
+  /// Returns an addition to what was expected if `node` is not finite and no maximum excludes that.
   static std::string and_finite(const setting& row, const toml::node& node) {
     const auto* number = node.as_floating_point();
     return number != nullptr && !std::isfinite(number->get()) && !row.maximum ? ", and a finite one" : "";
@@ -380,7 +380,7 @@ class reader {
   void refuse_top(const std::string& name, const toml::node& node, position at) {
     if (node.is_table() || node.is_array_of_tables()) {
       std::vector<std::string> bracketed;
-      for (const std::string& each : section_names()) bracketed.push_back("[" + each + "]");
+      for (const std::string& section_name : section_names()) bracketed.push_back("[" + section_name + "]");
       const std::string near = nearest(name, section_names());
       found_.add(at, "there is no section [" + clipped(name) + "]; expected " + listed(bracketed) +
                          (near.empty() ? "" : " (did you mean [" + near + "]?)"));
@@ -405,8 +405,8 @@ class reader {
 
   /// Returns the section that has a key of this name, or "".
   static std::string home_of(const std::string& name) {
-    for (const section& each : sections()) {
-      if (!each.name.empty() && find_key(each, name)) return each.name;
+    for (const section& section : sections()) {
+      if (!section.name.empty() && find_key(section, name)) return section.name;
     }
     return {};
   }

@@ -8,10 +8,10 @@ namespace {
 
 std::string aligned(const std::vector<line>& lines) {
   std::size_t width = 0;
-  for (const line& each : lines) width = std::max(width, each.name.size());
+  for (const line& line : lines) width = std::max(width, line.name.size());
   std::string text;
-  for (const line& each : lines)
-    text += each.name + std::string(width - each.name.size(), ' ') + " = " + each.value + "\n";
+  for (const line& line : lines)
+    text += line.name + std::string(width - line.name.size(), ' ') + " = " + line.value + "\n";
   return text;
 }
 

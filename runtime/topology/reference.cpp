@@ -67,8 +67,8 @@ json number(double value, bool whole) {
   return whole ? json(static_cast<std::int64_t>(value)) : json(value);
 }
 
-/// Returns a regular expression for what the two small grammars accept, or "". It admits some values that are refused,
-/// such as a duration of zero.
+/// Returns a regular expression for what the grammars of durations, delays, rates and intervals accept, or "". It
+/// admits some values that are refused, such as a duration of zero.
 std::string pattern_of(const setting& row) {
   const std::string number = "[0-9]*\\.?[0-9]+ *";
   switch (row.type) {
@@ -122,15 +122,15 @@ json schema_of(const setting& row) {
 
 json schema_of(const section& section) {
   json properties = json::object();
-  for (const key& each : section.keys) properties[each.row.name] = schema_of(each.row);
+  for (const key& key : section.keys) properties[key.row.name] = schema_of(key.row);
   return {{"type", "object"},
           {"description", section.explanation},
           {"properties", properties},
           {"additionalProperties", false}};
 }
 
-/// Adds the settings of all kinds of exchanges: by their names, so that editors offer them, and for each kind what its
-/// own settings accept, and that it has no others.
+/// Adds the settings of all kinds of exchanges: their names, so that editors offer them, and for each kind a rule that
+/// restricts it to its own settings and the values that they accept.
 void add_kinds(json& schema) {
   json common = json::array(), rules = json::array();
   for (const auto& [name, value] : schema["properties"].items()) common.push_back(name);
@@ -147,17 +147,18 @@ void add_kinds(json& schema) {
   schema["allOf"] = rules;
 }
 
-/// Returns the keys that a section must give, such as "`kind` of an `[exchange]`".
+/// Returns the keys that sections must set, such as "`kind` of an `[exchange]`".
 std::vector<std::string> needed() {
   std::vector<std::string> words;
-  for (const section& each : sections()) {
-    const std::string article = each.name.find_first_of("aeiou") == 0 ? "an " : "a ";
-    if (!each.needed.empty()) words.push_back(code(each.needed) + " of " + article + code("[" + each.name + "]"));
+  for (const section& section : sections()) {
+    const std::string article = section.name.find_first_of("aeiou") == 0 ? "an " : "a ";
+    if (!section.needed.empty())
+      words.push_back(code(section.needed) + " of " + article + code("[" + section.name + "]"));
   }
   return words;
 }
 
-/// `route = "direct"` and `route = "ring"` make `route = "direct" or "ring"`.
+/// Joins two conditions: `route = "direct"` and `route = "ring"` make `route = "direct" or "ring"`.
 std::string either(const std::string& one, const std::string& other) {
   const auto value = other.find('"');
   const auto same_key = value != std::string::npos && one.compare(0, value, other, 0, value) == 0;
@@ -180,12 +181,12 @@ std::string reference_page() {
       "file. A key "
       "whose condition is not met is refused, or causes a warning if it does no harm. An error message states what was "
       "expected and, if one key is wrong, its line and column.\n";
-  for (const section& each : sections()) {
-    text += each.name.empty() ? "\n## Top of the file\n\n" : "\n## `[" + each.name + "]`\n\n";
+  for (const section& section : sections()) {
+    text += section.name.empty() ? "\n## Top of the file\n\n" : "\n## `[" + section.name + "]`\n\n";
     std::vector<setting> rows;
-    for (const key& key : each.keys) rows.push_back(key.row);
-    text += each.explanation + "\n\n" + table(rows);
-    if (each.name != "exchange") continue;
+    for (const key& key : section.keys) rows.push_back(key.row);
+    text += section.explanation + "\n\n" + table(rows);
+    if (section.name != "exchange") continue;
     for (const exchange_kind& kind : exchange_kinds()) {
       text += "\n### `kind = \"" + kind.name + "\"`\n\n" + kind.explanation + " Source: " + kind.source + ".\n";
       if (!kind.settings.empty()) text += "\n" + table(kind.settings);
@@ -197,12 +198,12 @@ std::string reference_page() {
 std::vector<conditional_text> grouped(const exchange_facts& facts, std::string exchange_variant::*column) {
   std::vector<conditional_text> texts;
   for (const exchange_variant& variant : facts.variants) {
-    const auto same = [&](const conditional_text& each) { return each.text == variant.*column; };
-    const auto found = std::find_if(texts.begin(), texts.end(), same);
-    if (found == texts.end())
+    const auto same = [&](const conditional_text& other) { return other.text == variant.*column; };
+    const auto text = std::find_if(texts.begin(), texts.end(), same);
+    if (text == texts.end())
       texts.push_back({variant.when, variant.*column});
     else
-      found->when = either(found->when, variant.when);
+      text->when = either(text->when, variant.when);
   }
   if (texts.size() == 1) texts.front().when.clear();
   return texts;
@@ -234,25 +235,25 @@ std::string exchange_table() {
 
 std::string json_schema() {
   json properties = json::object(), with_needed = json::object();
-  for (const section& each : sections()) {
-    json schema = schema_of(each);
-    if (each.name.empty()) {
+  for (const section& section : sections()) {
+    json schema = schema_of(section);
+    if (section.name.empty()) {
       for (const auto& [name, value] : schema["properties"].items()) properties[name] = value;
       continue;
     }
-    if (each.name == "exchange") add_kinds(schema);
-    if (each.repeated()) schema = {{"anyOf", {schema, {{"type", "array"}, {"items", schema}}}}};
-    properties[each.name] = schema;
-    if (each.needed.empty()) continue;
-    const json needed = {{"required", {each.needed}}};
-    with_needed[each.name] = {{"if", {{"type", "array"}}}, {"then", {{"items", needed}}}, {"else", needed}};
+    if (section.name == "exchange") add_kinds(schema);
+    if (section.repeated()) schema = {{"anyOf", {schema, {{"type", "array"}, {"items", schema}}}}};
+    properties[section.name] = schema;
+    if (section.needed.empty()) continue;
+    const json needed = {{"required", {section.needed}}};
+    with_needed[section.name] = {{"if", {{"type", "array"}}}, {"then", {{"items", needed}}}, {"else", needed}};
   }
   const json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
                        {"title", "Troupe topology"},
                        {"type", "object"},
                        {"properties", properties},
                        {"additionalProperties", false},
-                       {"if", {{"required", {"extends"}}}},  // the other file may have what is needed
+                       {"if", {{"required", {"extends"}}}},  // the other file may set the needed keys
                        {"then", true},
                        {"else", {{"properties", with_needed}}}};
   return files::json_text(schema, {.indent = 2}) + "\n";

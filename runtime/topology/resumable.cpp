@@ -21,10 +21,10 @@ namespace {
 constexpr std::array sections_of_placement{"node.", "transport.", "security."};
 constexpr std::array keys_that_may_change{"run.timeout", "run.silence", "run.join_timeout", "run.max_seconds",
                                           "run.verify_every"};
-/// These change how the run trains or when it stops early; so does each interval between evaluations or exchanges.
+/// Keys that change how the run trains or when it stops early. Intervals between evaluations or exchanges do so, too.
 constexpr std::array keys_of_training{"optimizer.lr", "evaluate.target_accuracy", "evaluate.target_hold",
                                       "evaluate.patience"};
-/// These may change only if nothing that was computed before depends on the length of the run.
+/// Keys that may change only if nothing that was computed before depends on the length of the run.
 constexpr std::array keys_of_length{"run.epochs", "run.steps"};
 constexpr std::size_t most_changes = 5;
 
@@ -68,7 +68,7 @@ const setting* row_of(const topology& file, const std::string& path) {
     const exchange_kind* kind = find_exchange(file.exchanges[i].kind);
     if (kind == nullptr) return nullptr;
     const auto row = std::find_if(kind->settings.begin(), kind->settings.end(),
-                                  [&](const setting& each) { return each.name == name; });
+                                  [&](const setting& candidate) { return candidate.name == name; });
     return row == kind->settings.end() ? nullptr : &*row;
   }
   return nullptr;
@@ -96,14 +96,14 @@ class comparison {
   /// Returns all keys that have different values.
   std::vector<std::string> different_keys() const {
     std::set<std::string> keys;
-    for (const auto* each : {&old_values_, &new_values_})
-      for (const auto& [key, value] : *each) keys.insert(key);
+    for (const auto* side : {&old_values_, &new_values_})
+      for (const auto& [key, value] : *side) keys.insert(key);
     std::vector<std::string> different;
     std::copy_if(keys.begin(), keys.end(), std::back_inserter(different), [&](const auto& key) { return !same(key); });
     return different;
   }
 
-  /// Returns whether no link of either delays messages.
+  /// Returns whether no link of either topology delays messages.
   bool delay_nothing() const { return !delays(old_values_) && !delays(new_values_); }
 
   /// Returns both values of a key.
@@ -116,15 +116,16 @@ class comparison {
 
  private:
   static bool delays(const values& among) {
-    return std::any_of(among.begin(), among.end(), [&](const auto& each) {
-      if (!each.first.starts_with("link.")) return false;
-      const auto real = among.find(each.first.substr(0, each.first.rfind('.')) + ".real");
+    return std::any_of(among.begin(), among.end(), [&](const auto& entry) {
+      if (!entry.first.starts_with("link.")) return false;
+      const auto real = among.find(entry.first.substr(0, entry.first.rfind('.')) + ".real");
       return real == among.end() || real->second != "true";
     });
   }
 
-  /// Returns whether a key has the same value in both. A key that one of them lacks, because another version of Troupe
-  /// wrote it, has its default there. That may depend on other keys, so a key that the file does not set has it, too.
+  /// Returns whether a key has the same value in both topologies. A key that one of them lacks, because another version
+  /// of Troupe wrote it, has its default there. Defaults may depend on other keys, so a key that the old topology lacks
+  /// and the new file does not set counts as the same.
   bool same(const std::string& key) const {
     const auto before = old_values_.find(key), now = new_values_.find(key);
     if (before != old_values_.end() && now != new_values_.end()) return before->second == now->second;

@@ -8,10 +8,10 @@
 
 namespace troupe::topology {
 
-/// A setting with which a run is continued that is not the one before. Both texts are printable, "unset" for none.
+/// A setting that changes when a run is continued. Both values are printable texts; "unset" stands for no value.
 struct changed_setting {
   std::string key, before, now;
-  /// Whether it changes how the run trains or when it stops early, so that a run that has stopped early goes on.
+  /// Whether it changes how the run trains or when it stops early, so that a run that has stopped early continues.
   bool of_training{false};
 };
 

@@ -64,39 +64,39 @@ const std::vector<section>& sections() {
 
 const section* find_section(const std::string& name) {
   const auto found =
-      std::find_if(sections().begin(), sections().end(), [&](const section& each) { return each.name == name; });
+      std::find_if(sections().begin(), sections().end(), [&](const section& section) { return section.name == name; });
   return found == sections().end() ? nullptr : &*found;
 }
 
 const key* find_key(const section& section, const std::string& name) {
   const auto found =
-      std::find_if(section.keys.begin(), section.keys.end(), [&](const key& each) { return each.row.name == name; });
+      std::find_if(section.keys.begin(), section.keys.end(), [&](const key& key) { return key.row.name == name; });
   return found == section.keys.end() ? nullptr : &*found;
 }
 
 std::vector<std::string> section_names() {
   std::vector<std::string> result;
-  for (const section& each : sections()) {
-    if (!each.name.empty()) result.push_back(each.name);
+  for (const section& section : sections()) {
+    if (!section.name.empty()) result.push_back(section.name);
   }
   return result;
 }
 
 std::vector<std::string> key_names(const section& section) {
   std::vector<std::string> result;
-  for (const key& each : section.keys) result.push_back(each.row.name);
+  for (const key& key : section.keys) result.push_back(key.row.name);
   return result;
 }
 
 std::vector<line> lines_of(const section& section, const topology& file, std::size_t index) {
   std::vector<line> lines;
-  for (const key& each : section.keys) {
+  for (const key& key : section.keys) {
     const bool decided = std::any_of(exclusions().begin(), exclusions().end(), [&](const exclusion& pair) {
-      return pair.section == section.name && pair.first == each.row.name &&
+      return pair.section == section.name && pair.first == key.row.name &&
              find_key(section, pair.second)->get(file, index);
     });
-    const auto value = each.get(file, index);
-    if (value && !decided) lines.push_back({each.row.name, to_toml(*value), each.row.type});
+    const auto value = key.get(file, index);
+    if (value && !decided) lines.push_back({key.row.name, to_toml(*value), key.row.type});
   }
   if (section.name != "exchange") return lines;
   const exchange_settings& exchange = file.exchanges[index];

@@ -29,7 +29,7 @@ struct section {
   std::string name;  ///< Empty for the keys at the top of a file.
   std::string explanation;
   std::vector<key> keys;
-  bool printed_if_set{false};  ///< Whether a print leaves it out if all of its keys have their defaults.
+  bool printed_if_set{false};  ///< Whether print() omits the section if all of its keys have their defaults.
   std::string needed{};        ///< Key that each table must set; empty if there is none.
   /// Return and set the number of tables of a repeated section ([[name]]). Empty for other sections.
   std::function<std::size_t(const topology&)> count{};

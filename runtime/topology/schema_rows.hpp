@@ -1,4 +1,4 @@
-// How the rows of the schema are made. Only for schema*.cpp.
+// Makes the rows of the schema. Only for schema*.cpp.
 #pragma once
 
 #include "troupe/runtime/topology/schema.hpp"
@@ -140,7 +140,7 @@ struct limits {
   std::optional<double> minimum{}, maximum{};
   bool minimum_excluded{false}, maximum_excluded{false};
   std::vector<std::string> choices{};
-  std::optional<setting_type> type{};  ///< Type in the file, where it differs from the member's own.
+  std::optional<setting_type> type{};  ///< Type in the file, if it differs from the member's own.
 };
 
 /// Makes a key. Its type and default are those of the member, so that they are defined in one place.

@@ -16,7 +16,7 @@ std::string folded(std::string_view word) {
   return result;
 }
 
-/// What other frameworks call our keys.
+/// Names that other frameworks use for our keys.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 11> called_elsewhere{
     {{"learning_rate", "optimizer.lr"},
      {"num_epochs", "run.epochs"},
@@ -30,7 +30,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 11> called_e
      {"bs", "data.batch_size"},
      {"arch", "model.name"}}};
 
-/// The part after the last dot.
+/// Returns the part after the last dot.
 std::string_view last_of(std::string_view name) {
   return name.substr(name.rfind('.') + 1);
 }
@@ -38,9 +38,9 @@ std::string_view last_of(std::string_view name) {
 /// Returns the one of `names`, with or without their sections, that other frameworks call `word`, or "".
 std::string synonym(std::string_view word, const std::vector<std::string>& names) {
   const auto last = folded(last_of(word));
-  for (const auto& [elsewhere, here] : called_elsewhere) {
-    if (elsewhere != last) continue;
-    for (const auto meant : {here, last_of(here)})
+  for (const auto& [foreign, own] : called_elsewhere) {
+    if (foreign != last) continue;
+    for (const auto meant : {own, last_of(own)})
       if (const auto found = std::find(names.begin(), names.end(), meant); found != names.end()) return *found;
   }
   return {};

@@ -184,11 +184,11 @@ remark explain_syntax(const std::string& text, position at, const std::string& m
   if (contains("cannot redefine")) return *twice(line, at);
   if (contains("not representable")) return {at, "the number is too large; expected at most 9223372036854775807"};
   if (const auto found = bare_list(line, at)) return *found;
-  for (const slip& each : slips()) {
+  for (const slip& slip : slips()) {
     std::smatch match;
-    if (!std::regex_search(line, match, each.pattern)) continue;
+    if (!std::regex_search(line, match, slip.pattern)) continue;
     at.column = column(match.position(1));
-    return {at, match.format(each.advice)};
+    return {at, match.format(slip.advice)};
   }
   if (contains("end-of-file")) return {at, "the file ends within a list, string or table; expected it to be closed"};
   constexpr std::string_view prefix = "Error while parsing ";
@@ -198,7 +198,7 @@ remark explain_syntax(const std::string& text, position at, const std::string& m
 }
 
 remark odd_header(const std::string& text) {
-  const std::string said = "the section header has no name; expected one in the brackets, such as [run]";
+  const std::string problem = "the section header has no name; expected one in the brackets, such as [run]";
   const std::regex odd(R"(^\s*\[\[?[ \t]*[^\s\w"'\]-])");
   std::istringstream lines(text);
   std::string line;
@@ -206,10 +206,10 @@ remark odd_header(const std::string& text) {
     line.resize(std::min(line.size(), longest_line));
     std::smatch match;
     if (std::regex_search(line, match, odd)) {
-      return {{.override_number = 0, .line = number, .column = static_cast<std::uint32_t>(match.length())}, said};
+      return {{.override_number = 0, .line = number, .column = static_cast<std::uint32_t>(match.length())}, problem};
     }
   }
-  return {{}, said};
+  return {{}, problem};
 }
 
 }  // namespace troupe::topology

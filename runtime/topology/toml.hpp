@@ -1,4 +1,4 @@
-// The TOML parser (toml++), and where its values come from. Only what reads topology files includes it.
+// Includes the TOML parser (toml++) and finds the sources of its values. Only code that reads topology files uses it.
 #pragma once
 
 #include "troupe/data/formats/utf8.hpp"
@@ -23,7 +23,7 @@ constexpr void require_of_toml(bool condition, const char* text) {
 
 namespace troupe::topology {
 
-/// Names of sources: the n-th override, and the n-th file that the one that is run extends.
+/// Beginnings of the names of sources: the n-th override, and the n-th file that the topology file extends.
 constexpr std::string_view override_prefix = "--set #", extended_prefix = "extended #";
 
 /// Returns the number after `prefix` in the name of a source, or 0.

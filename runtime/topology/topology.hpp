@@ -109,7 +109,7 @@ struct optimizer_settings {
   bool operator==(const optimizer_settings&) const = default;
 };
 
-/// Settings from which data::augmentation is made, where they are explained.
+/// Settings from which data::augmentation is made. They are explained there.
 struct augment_settings {
   std::string preset{"none"};
   std::optional<std::int64_t> crop_padding;
@@ -170,10 +170,10 @@ struct node_settings {
   bool operator==(const node_settings&) const = default;
 };
 
-/// An emulated link; see emulation/network.hpp. Keys that are unset are left to the links before it.
+/// An emulated link; see emulation/network.hpp. Unset keys keep the values of the links before it.
 struct link_settings {
   std::optional<std::string> at;     ///< "*", or the name of a worker ("w2"), a server ("s0") or a node.
-  std::vector<std::string> between;  ///< Two such names, or empty.
+  std::vector<std::string> between;  ///< Names of two workers, servers or nodes, or empty.
   std::optional<byte_rate> bandwidth;
   std::optional<std::chrono::microseconds> latency, jitter;
   std::optional<double> loss;  ///< Probability for each 1,500 bytes.

@@ -59,8 +59,8 @@ class checker {
     if (!file_.run.epochs && !file_.run.steps) file_.run.epochs = 1;
   }
 
-  /// Keeps the settings that the model reads. The others are ignored, as for data sets. A script is a model that needs
-  /// no name.
+  /// Keeps the settings that the model reads and ignores the others, as source() does for data sets. A script is a
+  /// model that needs no name.
   void model() {
     model_settings& given = file_.model;
     const bool scripted = known_.has("model.script");
@@ -191,11 +191,11 @@ class checker {
     for (std::size_t i = 0; i < file_.nodes.size(); ++i) {
       const endpoint where = parse_endpoint(file_.nodes[i].address).value_or(endpoint{});
       if (where.port == 0) continue;
-      auto& there = taken[where.host == "localhost" ? "127.0.0.1" : where.host];
-      const auto [other, is_free] = there.emplace(where.port, file_.nodes[i].name);
+      auto& used_ports = taken[where.host == "localhost" ? "127.0.0.1" : where.host];
+      const auto [other, is_free] = used_ports.emplace(where.port, file_.nodes[i].name);
       if (is_free) continue;
       endpoint free = where;
-      while (there.contains(free.port)) free.port = static_cast<std::uint16_t>(free.port + 1);  // 0 follows 65535
+      while (used_ports.contains(free.port)) free.port = static_cast<std::uint16_t>(free.port + 1);  // 0 follows 65535
       refuse(node_path(i) + ".address", "the nodes " + to_toml(other->second) + " and " + to_toml(file_.nodes[i].name) +
                                             " both use port " + std::to_string(where.port) + " of " + where.host +
                                             "; expected another port" +
@@ -206,7 +206,7 @@ class checker {
   /// Takes the number of workers from the nodes, unless the file sets it. Returns whether it is settled.
   bool sum() {
     std::int64_t sum = 0;
-    for (const node_settings& each : file_.nodes) sum += each.workers;
+    for (const node_settings& node : file_.nodes) sum += node.workers;
     const key& count = *find_key(*find_section("workers"), "count");
     if (!allowed(count.row, sum)) {
       refuse("node", "the nodes have " + std::to_string(sum) + (sum == 1 ? " worker" : " workers") +
@@ -230,14 +230,14 @@ class checker {
 
   void links() {
     for (std::size_t i = 0; i < file_.links.size(); ++i) {
-      const link_settings& each = file_.links[i];
-      if (each.at.has_value() == !each.between.empty())
+      const link_settings& link = file_.links[i];
+      if (link.at.has_value() == !link.between.empty())
         refuse(table_path("link", i),
                "a [[link]] is at one place or between two; expected either at = \"w0\" or "
                "between = [\"w0\", \"w1\"]");
-      if (!each.between.empty() && each.between.size() != 2)
+      if (!link.between.empty() && link.between.size() != 2)
         refuse(table_path("link", i) + ".between",
-               "link.between has " + counted(each.between.size(), "name") + "; expected two");
+               "link.between has " + counted(link.between.size(), "name") + "; expected two");
     }
     const auto& slowdown = file_.workers.slowdown;
     if (slowdown.size() > 1 && slowdown.size() != static_cast<std::size_t>(file_.workers.count))

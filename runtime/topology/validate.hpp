@@ -7,7 +7,7 @@
 
 namespace troupe::topology {
 
-/// Returns what adds violations to `found`, at the positions of their keys. Both arguments must outlive it.
+/// Returns a function that adds violations to `found` at the positions of their keys. Both arguments must outlive it.
 refusal refusal_at(const places& known, mistakes& found);
 
 /// Fills in the defaults that depend on other keys (epochs, the number of workers, the loop, what an exchange sends, a

@@ -45,8 +45,9 @@ constexpr rule rules[] = {
 };
 
 const rule* find_rule(word what, slot sends = {}, slot answers = {}) {
-  const auto found = std::find_if(std::begin(rules), std::end(rules), [&](const rule& each) {
-    return each.what == what && (what != word::exchange || (each.sends == sends && each.answers == answers));
+  const auto found = std::find_if(std::begin(rules), std::end(rules), [&](const rule& candidate) {
+    return candidate.what == what &&
+           (what != word::exchange || (candidate.sends == sends && candidate.answers == answers));
   });
   return found == std::end(rules) ? nullptr : found;
 }
@@ -113,9 +114,9 @@ class exchange_checker {
 
   void sends() {
     for (std::size_t i = 0; i < file_.exchanges.size(); ++i) {
-      exchange_settings& each = file_.exchanges[i];
-      const exchange_kind* kind = find_exchange(each.kind);
-      if (kind != nullptr && each.sends.empty()) each.sends = name_of(kind->carries.front().sends);
+      exchange_settings& exchange = file_.exchanges[i];
+      const exchange_kind* kind = find_exchange(exchange.kind);
+      if (kind != nullptr && exchange.sends.empty()) exchange.sends = name_of(kind->carries.front().sends);
       check_sends(file_, i, refuse_);
     }
   }
@@ -137,12 +138,12 @@ class exchange_checker {
     return kind != nullptr && !nature_of(*kind, exchange.options).in_loop;
   }
 
-  /// Returns whether an exchange is between workers of one memory only. `memory_of`: by rank, the exchange.
+  /// Returns whether an exchange has several workers that all share one memory. `memory_of` maps ranks to exchanges.
   bool within_one(std::size_t index, const std::map<std::uint32_t, std::size_t>& memory_of) const {
     std::set<std::size_t> memories;
     std::size_t workers = 0;
-    for (const exchange_member& one : members_of(file_, index))
-      for (const auto rank : one.ranks) {
+    for (const exchange_member& member : members_of(file_, index))
+      for (const auto rank : member.ranks) {
         memories.insert(memory_of.at(rank));
         ++workers;
       }
@@ -152,31 +153,32 @@ class exchange_checker {
   static bool can_send(const exchange_settings& exchange, slot what) {
     const exchange_kind* kind = find_exchange(exchange.kind);
     return kind != nullptr && std::any_of(kind->carries.begin(), kind->carries.end(),
-                                          [&](const carriage& one) { return one.sends == what; });
+                                          [&](const carriage& carried) { return carried.sends == what; });
   }
 
   /// Checks shared memories: if there are any, each worker uses exactly one, and at most one worker of each memory
   /// takes part in another exchange.
   void memories() try {
-    std::map<std::uint32_t, std::size_t> memory_of;  // by rank, the exchange
+    std::map<std::uint32_t, std::size_t> memory_of;  // from ranks to indices of exchanges
     for (std::size_t i = 0; i < file_.exchanges.size(); ++i) {
-      const exchange_settings& each = file_.exchanges[i];
-      if (!is_memory(each)) continue;
-      for (const exchange_member& one : members_of(file_, i)) {
-        if (one.ranks.size() > 1)
+      const exchange_settings& exchange = file_.exchanges[i];
+      if (!is_memory(exchange)) continue;
+      for (const exchange_member& member : members_of(file_, i)) {
+        if (member.ranks.size() > 1)
           return refuse(
               exchange_path(i) + ".members",
-              to_toml(one.name) + " is a group, but only single workers can share a memory; expected w0, w1, …");
-        if (!memory_of.emplace(one.ranks.front(), i).second)
-          return refuse(exchange_path(i) + ".members", one.name + " already uses the memory " +
-                                                           to_toml(file_.exchanges[memory_of[one.ranks.front()]].name) +
-                                                           "; expected each worker in one exchange of kind \"shared\"");
+              to_toml(member.name) + " is a group, but only single workers can share a memory; expected w0, w1, …");
+        if (!memory_of.emplace(member.ranks.front(), i).second)
+          return refuse(exchange_path(i) + ".members",
+                        member.name + " already uses the memory " +
+                            to_toml(file_.exchanges[memory_of[member.ranks.front()]].name) +
+                            "; expected each worker in one exchange of kind \"shared\"");
       }
-      if (each.every != interval{1, false} && replicas_of(each.options) == replicas::machine)
+      if (exchange.every != interval{1, false} && replicas_of(exchange.options) == replicas::machine)
         refuse(exchange_path(i) + ".every",
                "every sets how often replicas are averaged, but there is only one; use replicas = \"node\" or "
                "\"core\", or remove the key");
-      if (known_.has(exchange_path(i) + ".members") && replicas_of(each.options) != replicas::machine)
+      if (known_.has(exchange_path(i) + ".members") && replicas_of(exchange.options) != replicas::machine)
         refuse(exchange_path(i) + ".replicas", "replicas divides the workers itself; expected it without members");
     }
     if (memory_of.empty()) return;
@@ -187,24 +189,26 @@ class exchange_checker {
             "w" + std::to_string(rank) +
                 " has no memory, but other workers share one; expected each worker in one exchange of kind \"shared\"");
     for (std::size_t i = 0; i < file_.exchanges.size(); ++i) {
-      const exchange_settings& each = file_.exchanges[i];
-      if (is_memory(each)) continue;
+      const exchange_settings& exchange = file_.exchanges[i];
+      if (is_memory(exchange)) continue;
       if (within_one(i, memory_of))
+        return refuse(
+            exchange_path(i),
+            to_toml(exchange.name) + " has nothing to exchange, because its members share one memory; remove it");
+      if (exchange.sends != "parameters")
         return refuse(exchange_path(i),
-                      to_toml(each.name) + " has nothing to exchange, because its members share one memory; remove it");
-      if (each.sends != "parameters")
-        return refuse(exchange_path(i), to_toml(each.name) + " sends the " + each.sends +
-                                            ", but workers that share a memory apply their gradients independently; " +
-                                            (can_send(each, slot::parameters) ? "set sends = \"parameters\""
-                                                                              : "use a kind that can send parameters"));
+                      to_toml(exchange.name) + " sends the " + exchange.sends +
+                          ", but workers that share a memory apply their gradients independently; " +
+                          (can_send(exchange, slot::parameters) ? "set sends = \"parameters\""
+                                                                : "use a kind that can send parameters"));
       std::map<std::size_t, std::uint32_t> taking_part;  // by memory
-      for (const exchange_member& one : members_of(file_, i))
-        for (const auto rank : one.ranks) {
+      for (const exchange_member& member : members_of(file_, i))
+        for (const auto rank : member.ranks) {
           const auto [other, alone] = taking_part.emplace(memory_of.at(rank), rank);
           if (!alone)
             return refuse(exchange_path(i) + ".members",
                           "w" + std::to_string(other->second) + " and w" + std::to_string(rank) +
-                              " share a memory, to which " + to_toml(each.name) +
+                              " share a memory, to which " + to_toml(exchange.name) +
                               " would write its answer twice; set members to one worker of each memory");
         }
     }
@@ -214,11 +218,11 @@ class exchange_checker {
   /// Returns the loop of a file that does not set one.
   std::vector<std::string> default_loop() const {
     std::vector<std::string> words = {"gradient"}, steps, after_step;
-    for (const exchange_settings& each : file_.exchanges) {
-      if (is_memory(each)) continue;
-      const carriage* carried = carriage_of(each);
+    for (const exchange_settings& exchange : file_.exchanges) {
+      if (is_memory(exchange)) continue;
+      const carriage* carried = carriage_of(exchange);
       const bool makes_step = carried != nullptr && carried->makes_step();
-      (makes_step ? steps : carried != nullptr && carried->behind_apply ? after_step : words).push_back(each.name);
+      (makes_step ? steps : carried != nullptr && carried->behind_apply ? after_step : words).push_back(exchange.name);
     }
     if (steps.empty()) steps.emplace_back("apply");
     words.insert(words.end(), steps.begin(), steps.end());
@@ -240,19 +244,19 @@ class exchange_checker {
     std::string applied_by;
     std::set<std::string> seen;
     for (std::size_t i = 0; i < words.size(); ++i) {
-      const rule* found = known_word(i);
-      if (found == nullptr) return;
+      const rule* matching = known_word(i);
+      if (matching == nullptr) return;
       if (!seen.insert(words[i]).second) {
         return refuse(loop_path(i), "the loop contains " + to_toml(words[i]) + " twice; expected each operation once");
       }
-      if (found->needs_gradient && !has_gradient) {
+      if (matching->needs_gradient && !has_gradient) {
         return refuse(loop_path(i), seen.contains("gradient")
                                         ? to_toml(words[i]) + " needs a gradient, but " + to_toml(applied_by) +
                                               " has already applied it; remove one of the two"
                                         : to_toml(words[i]) + " needs a gradient; expected \"gradient\" before it");
       }
-      if (found->after == leaves::as_it_was) continue;
-      has_gradient = found->after == leaves::a_gradient;
+      if (matching->after == leaves::as_it_was) continue;
+      has_gradient = matching->after == leaves::a_gradient;
       if (!has_gradient) applied_by = words[i];
     }
     if (!seen.contains("gradient")) {
@@ -296,21 +300,21 @@ class exchange_checker {
     if (text == "gradient") return find_rule(word::gradient);
     if (text == "apply") return find_rule(word::apply);
     std::vector<std::string> legal = {"gradient", "apply"};
-    for (const exchange_settings& each : file_.exchanges) {
-      if (each.name != text) {
-        legal.push_back(each.name);
+    for (const exchange_settings& exchange : file_.exchanges) {
+      if (exchange.name != text) {
+        legal.push_back(exchange.name);
         continue;
       }
-      const carriage* carried = carriage_of(each);
+      const carriage* carried = carriage_of(exchange);
       if (carried == nullptr) return nullptr;  // refused already
-      if (is_memory(each)) {
+      if (is_memory(exchange)) {
         refuse(loop_path(index), to_toml(text) +
                                      " holds the parameters and is not an operation of the loop; expected " +
                                      quoted_list(default_loop()));
         return nullptr;
       }
       if (const rule* found = find_rule(word::exchange, carried->sends, carried->answers)) return found;
-      refuse(loop_path(index), to_toml(text) + " sends " + each.sends + " and answers with " +
+      refuse(loop_path(index), to_toml(text) + " sends " + exchange.sends + " and answers with " +
                                    name_of(carried->answers) +
                                    ", which no loop of this build supports; expected another kind");
       return nullptr;
@@ -332,7 +336,7 @@ class exchange_checker {
 
   static std::vector<std::string> kinds() {
     std::vector<std::string> names;
-    for (const exchange_kind& each : exchange_kinds()) names.push_back(each.name);
+    for (const exchange_kind& kind : exchange_kinds()) names.push_back(kind.name);
     return names;
   }
 

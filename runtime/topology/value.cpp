@@ -122,10 +122,10 @@ std::optional<milliseconds> parse_duration(std::string_view text) {
   const auto quantity = split_quantity(text);
   if (!quantity) return {};
   const auto [count, unit] = *quantity;
-  const auto found =
+  const auto known_unit =
       std::find_if(std::begin(units), std::end(units), [&](const auto& u) { return u.first == quantity->second; });
-  if (found == std::end(units)) return {};
-  const double exact = count * static_cast<double>(found->second);
+  if (known_unit == std::end(units)) return {};
+  const double exact = count * static_cast<double>(known_unit->second);
   const double whole = std::round(exact);
   if (!(whole >= 1 && whole <= longest_duration_ms) || std::abs(exact - whole) > 1e-6) return {};
   return milliseconds(static_cast<std::int64_t>(whole));
@@ -263,20 +263,20 @@ bool allowed(const setting& row, const setting_value& value) {
   if (const auto* integer = std::get_if<std::int64_t>(&value)) return in_range(row, static_cast<double>(*integer));
   if (const auto* real = std::get_if<double>(&value)) return in_range(row, *real);
   if (const auto* reals = std::get_if<std::vector<double>>(&value)) {
-    return std::all_of(reals->begin(), reals->end(), [&](double each) { return in_range(row, each); });
+    return std::all_of(reals->begin(), reals->end(), [&](double element) { return in_range(row, element); });
   }
   if (const auto* matrix = std::get_if<std::vector<std::vector<double>>>(&value)) {
-    return !matrix->empty() && std::all_of(matrix->begin(), matrix->end(), [&](const auto& each) {
-      return !each.empty() && each.size() == matrix->front().size() && allowed(row, each);
+    return !matrix->empty() && std::all_of(matrix->begin(), matrix->end(), [&](const auto& inner) {
+      return !inner.empty() && inner.size() == matrix->front().size() && allowed(row, inner);
     });
   }
   if (const auto* pairs = std::get_if<std::vector<std::vector<std::string>>>(&value)) {
-    return std::all_of(pairs->begin(), pairs->end(), [](const auto& each) { return each.size() == 2; });
+    return std::all_of(pairs->begin(), pairs->end(), [](const auto& pair) { return pair.size() == 2; });
   }
   if (const auto* words = std::get_if<std::vector<std::string>>(&value); words && row.type == setting_type::devices) {
-    const auto one = [](const std::string& word) { return word == "cpu" || index_of_gpu(word); };
+    const auto is_single = [](const std::string& word) { return word == "cpu" || index_of_gpu(word); };
     const bool single = words->size() == 1 && (words->front() == "auto" || words->front() == "cuda");
-    return single || (!words->empty() && std::all_of(words->begin(), words->end(), one));
+    return single || (!words->empty() && std::all_of(words->begin(), words->end(), is_single));
   }
   if (const auto* text = std::get_if<std::string>(&value)) {
     if (row.type == setting_type::choice || row.type == setting_type::choice_or_matrix) {
@@ -284,8 +284,8 @@ bool allowed(const setting& row, const setting_value& value) {
     }
     if (row.type == setting_type::endpoint) return parse_endpoint(*text).has_value();
     if (row.type == setting_type::duration) {
-      const auto found = parse_duration(*text);
-      return found && (!row.minimum || *found >= duration_of(*row.minimum));
+      const auto duration = parse_duration(*text);
+      return duration && (!row.minimum || *duration >= duration_of(*row.minimum));
     }
     if (row.type == setting_type::every) return parse_interval(*text).has_value();
     if (row.type == setting_type::rate) return parse_rate(*text).has_value();

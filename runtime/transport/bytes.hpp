@@ -1,6 +1,6 @@
-// Control messages as bytes. A message lists its fields once, in its inspect(), for CAF and for this format: numbers in
-// little-endian order of bytes and in their own size, enums and bools as numbers, texts, lists and maps with their
-// length (u32) in front.
+// Control messages as bytes. The inspect() of a message lists its fields once, for CAF and for this format. Numbers are
+// stored in little-endian byte order and in their own size, enums and bools as numbers; texts, lists and maps are
+// preceded by their length (u32).
 #pragma once
 
 #include "troupe/runtime/transport/frame.hpp"
@@ -51,7 +51,7 @@ class byte_writer {
   template <class T>
   void put(const std::vector<T>& list) {
     put_length(list.size());
-    for (const auto& each : list) put(each);
+    for (const auto& element : list) put(element);
   }
   template <class Key, class Value>
   void put(const std::map<Key, Value>& map) {
@@ -61,7 +61,7 @@ class byte_writer {
   template <class Message>
   requires std::is_class_v<Message>
   void put(const Message& message) {
-    inspect(*this, const_cast<Message&>(message));  // an inspector that reads only
+    inspect(*this, const_cast<Message&>(message));  // this inspector only reads
   }
 
   std::vector<std::byte> take() { return std::exchange(bytes_, {}); }
@@ -72,8 +72,8 @@ class byte_writer {
   std::vector<std::byte> bytes_;
 };
 
-/// Reads what byte_writer has written. The bytes are not trusted: whatever they are, memory is taken only for what they
-/// contain. Throws frame_error if they are too few or not valid.
+/// Reads what byte_writer has written. The bytes are not trusted: memory is allocated only for what they contain.
+/// Throws frame_error if they are too few or not valid.
 class byte_reader {
  public:
   using result_type = void;
@@ -117,7 +117,7 @@ class byte_reader {
   requires std::is_class_v<Message>
   void get(Message& message) { inspect(*this, message); }
 
-  /// Throws if bytes are left.
+  /// Throws frame_error if bytes are left.
   void finish() const {
     if (!left_.empty()) throw frame_error("received a control message that is longer than its fields");
   }
@@ -130,7 +130,7 @@ class byte_reader {
     return begin;
   }
 
-  /// Every element has at least one byte, so that a length that exceeds the bytes left is wrong.
+  /// Reads a length. Every element has at least one byte, so a length that exceeds the number of bytes left is wrong.
   std::uint32_t get_length() {
     std::uint32_t length = 0;
     get(length);

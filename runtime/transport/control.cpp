@@ -13,7 +13,7 @@ namespace {
 
 using transport::frame_error;
 
-/// Prints the name of a type only.
+/// Reads only the name of a type.
 struct name_reader {
   using result_type = void;
   const char* name{""};
@@ -25,9 +25,9 @@ struct name_reader {
 
 template <std::size_t... Index>
 message made_of(std::size_t number, std::index_sequence<Index...>) {
-  message made;
-  (void)((number == Index && (made.emplace<Index>(), true)) || ...);
-  return made;
+  message result;
+  (void)((number == Index && (result.emplace<Index>(), true)) || ...);
+  return result;
 }
 
 [[noreturn]] void refuse(const message& what, const std::string& why) {
@@ -36,9 +36,9 @@ message made_of(std::size_t number, std::index_sequence<Index...>) {
 
 /// Returns the rank that a message is about, or null.
 template <class Message>
-const rank_id* rank_in(const Message& one) {
-  if constexpr (requires { one.rank; }) {
-    return &one.rank;
+const rank_id* rank_in(const Message& content) {
+  if constexpr (requires { content.rank; }) {
+    return &content.rank;
   } else {
     return nullptr;
   }
@@ -46,11 +46,11 @@ const rank_id* rank_in(const Message& one) {
 
 /// Returns the node that a message names, or null.
 template <class Message>
-const std::uint32_t* node_in(const Message& one) {
-  if constexpr (requires { one.lost; }) {
-    return &one.lost;
+const std::uint32_t* node_in(const Message& content) {
+  if constexpr (requires { content.lost; }) {
+    return &content.lost;
   } else if constexpr (std::is_same_v<Message, link_lost>) {
-    return &one.node;
+    return &content.node;
   } else {
     return nullptr;
   }
@@ -58,28 +58,29 @@ const std::uint32_t* node_in(const Message& one) {
 
 /// Returns the signal that a message reports, or null.
 template <class Message>
-const std::int32_t* signal_in(const Message& one) {
+const std::int32_t* signal_in(const Message& content) {
   if constexpr (std::is_same_v<Message, interrupted>)
-    return &one.signal;
+    return &content.signal;
   else
     return nullptr;
 }
 
-/// The messages before `welcome` go to the first node, the others come from it.
+/// The messages before `welcome` go to the first node; the others come from it.
 const std::size_t first_from_first_node = message{welcome{}}.index();
 
 }  // namespace
 
 std::string name_of(const message& what) {
   name_reader name;
-  std::visit([&name](const auto& one) { inspect(name, const_cast<std::decay_t<decltype(one)>&>(one)); }, what);
+  std::visit([&name](const auto& content) { inspect(name, const_cast<std::decay_t<decltype(content)>&>(content)); },
+             what);
   return name.name;
 }
 
 std::vector<std::byte> encode(const message& what) {
   transport::byte_writer bytes;
   bytes.put(static_cast<std::uint8_t>(what.index()));
-  std::visit([&bytes](const auto& one) { bytes.put(one); }, what);
+  std::visit([&bytes](const auto& content) { bytes.put(content); }, what);
   return bytes.take();
 }
 
@@ -89,10 +90,10 @@ message decode(std::span<const std::byte> bytes) {
   from.get(number);
   constexpr auto kinds = std::variant_size_v<message>;
   if (number >= kinds) throw frame_error("received a control message of an unknown kind");
-  auto made = made_of(number, std::make_index_sequence<kinds>{});
-  std::visit([&from](auto& one) { from.get(one); }, made);
+  auto result = made_of(number, std::make_index_sequence<kinds>{});
+  std::visit([&from](auto& content) { from.get(content); }, result);
   from.finish();
-  return made;
+  return result;
 }
 
 void check_sender(const transport::frame_header& header, const std::vector<node_ranks>& nodes, std::uint32_t from) {
@@ -109,12 +110,12 @@ void check(const message& what, const std::vector<node_ranks>& nodes, std::uint3
   if (to_first ? to != 0 || from == 0 : from != 0 || to == 0) refuse(what, "from a node that may not send it");
   const auto& ranks = nodes.at(to_first ? from : to);
   std::visit(
-      [&](const auto& one) {
-        if (const auto* rank = rank_in(one); rank && static_cast<std::uint32_t>(*rank) - ranks.first >= ranks.count)
+      [&](const auto& content) {
+        if (const auto* rank = rank_in(content); rank && static_cast<std::uint32_t>(*rank) - ranks.first >= ranks.count)
           refuse(what, "about a rank of another node");
-        if (const auto* node = node_in(one); node && *node >= nodes.size())
+        if (const auto* node = node_in(content); node && *node >= nodes.size())
           refuse(what, "about a node that does not exist");
-        if (const int* signal = signal_in(one); signal && !ends_run(*signal))
+        if (const int* signal = signal_in(content); signal && !ends_run(*signal))
           refuse(what, "with a signal that does not end a run");
       },
       what);

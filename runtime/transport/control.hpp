@@ -77,7 +77,7 @@ struct copied {
 struct welcome {
   static constexpr const char* name = "welcome";
   std::vector<memory_handle> memories{};  ///< Handles indexed by exchange; empty for exchanges without shared memory.
-  std::string session{};  ///< With which tensor links are opened: 16 random bytes. Filled in by the links.
+  std::string session{};                  ///< Opens tensor links: 16 random bytes. Filled in by the links.
 };
 
 /// Rejects an introduction.
@@ -115,7 +115,7 @@ std::string name_of(const message& what);
 /// Returns a message as bytes.
 std::vector<std::byte> encode(const message& what);
 
-/// Returns the message that the bytes are. Throws transport::frame_error if they are none.
+/// Returns the message that the bytes encode. Throws transport::frame_error if they are not a message.
 message decode(std::span<const std::byte> bytes);
 
 /// The ranks of a node: [first, first + count).
@@ -123,13 +123,13 @@ struct node_ranks {
   std::uint32_t first{0}, count{0};
 };
 
-/// Throws transport::frame_error unless the message may be sent by node `from` to node `to`: in this direction, and
-/// about nodes and ranks that exist and, as far as it is about a worker, belong to the node that it comes from or goes
-/// to.
+/// Throws transport::frame_error unless node `from` may send the message to node `to`: it must be sent in this
+/// direction, its nodes and ranks must exist, and the worker that it is about, if any, must belong to the node that it
+/// comes from or goes to.
 void check(const message& what, const std::vector<node_ranks>& nodes, std::uint32_t from, std::uint32_t to);
 
-/// Throws transport::frame_error unless a frame with a tensor names a sender of node `from`. Servers are on the first
-/// node, and only it sends states to other nodes' workers and copies of checkpoints.
+/// Throws transport::frame_error unless the sender of a frame with a tensor is on node `from`. Servers are on the first
+/// node, and only that node sends states to workers of other nodes and copies of checkpoints.
 void check_sender(const transport::frame_header& header, const std::vector<node_ranks>& nodes, std::uint32_t from);
 
 }  // namespace troupe::control

@@ -42,7 +42,7 @@ class cursor {
   Byte* at_;
 };
 
-/// The layout of the header, used for reading and writing.
+/// Writes or reads the fields of the header in the order of its layout.
 template <class Byte>
 void fields(cursor<Byte>&& at, std::uint32_t& mark, std::uint16_t& version, std::uint8_t& dims, frame_header& header) {
   at(mark);
@@ -314,12 +314,13 @@ snapshot frame::as_snapshot() const {
 
 namespace {
 
-/// Returns memory for the values as they travel: of the pool, which has float32 only, unless it is a control message.
+/// Returns memory for the values as they are transmitted. It is from the pool, which has float32 only, except for
+/// control messages.
 at::Tensor room_for(const frame_header& header, models::buffer_pool& pool) {
   const auto elements = static_cast<std::int64_t>(header.elements);
   if (header.how == encoding::float32) return pool.take(elements);
   const auto bytes = static_cast<std::int64_t>(header.payload_bytes);
-  if (header.kind == frame_kind::control) return at::empty({bytes}, at::kByte);  // of many lengths, and rare
+  if (header.kind == frame_kind::control) return at::empty({bytes}, at::kByte);  // rare, and of many lengths
   const auto floats = (bytes + 3) / 4;
   if (header.how == none) return pool.take(floats).view(at::kByte).narrow(0, 0, bytes);
   const auto type = codec_of(header.how).payload_type();

@@ -1,6 +1,6 @@
 // The frame: the format of everything that travels between two nodes. A header of 112 bytes, little-endian, precedes
-// the payload; docs/protocol.md specifies every byte. This file has pure functions and a reader that is given bytes,
-// without sockets, threads or actors.
+// the payload; docs/protocol.md specifies every byte. This file contains pure functions and a reader that is given
+// bytes, without sockets, threads or actors.
 #pragma once
 
 #include "troupe/algorithms/messages/messages.hpp"
@@ -57,7 +57,7 @@ constexpr std::int64_t cost_of(std::uint64_t payload_bytes) {
   return static_cast<std::int64_t>((payload_bytes + page - 1) / page * page);
 }
 
-/// Header of a frame. Fields that a part or a snapshot has too have the same meaning as in messages.hpp.
+/// Header of a frame. Fields that also exist in a part or a snapshot have the same meaning as in messages.hpp.
 struct frame_header {
   frame_kind kind{frame_kind::hello};
   std::uint32_t to{0};
@@ -68,7 +68,7 @@ struct frame_header {
   encoding how{encoding::float32};  ///< Encoding of the payload; 0 in a frame without values.
   std::int64_t first{0}, total{0}, sample_count{0};
   double mass{1};
-  std::uint64_t elements{0};       ///< Number of values in the payload; 0 in a hello, which has the session.
+  std::uint64_t elements{0};       ///< Number of values in the payload; 0 in a hello, which contains the session.
   std::uint64_t payload_bytes{0};  ///< Size of the payload, which follows the header.
   std::uint32_t payload_crc{0};    ///< CRC-32C of the payload.
 };
@@ -106,7 +106,7 @@ struct frame_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A received frame of another version of the protocol.
+/// A received frame that uses another version of the protocol.
 struct version_error : frame_error {
   using frame_error::frame_error;
 };
@@ -129,7 +129,7 @@ frame_header header_of_control(const at::Tensor& bytes);
 struct state_piece {
   frame_kind kind{frame_kind::state};  ///< Or `copy`.
   rank_id rank{};
-  std::uint64_t number{0};  ///< Number of the request that it answers; of a checkpoint, its step.
+  std::uint64_t number{0};  ///< Number of the request that the piece answers; for a checkpoint, its step.
   std::int64_t first{0}, total{0};
   at::Tensor bytes{};  ///< uint8, not empty.
 };
@@ -158,8 +158,8 @@ class frame_reader {
   /// valid.
   std::span<std::byte> room();
 
-  /// Processes `count` bytes that were written to room() and returns what they completed. Throws frame_error, for other
-  /// protocols as soon as the first byte differs. The reader cannot be used after that.
+  /// Processes `count` bytes that were written to room() and returns what they completed. Throws frame_error; bytes of
+  /// another protocol are refused at the first one that differs. The reader cannot be used after that.
   found advance(std::size_t count);
 
   /// Returns the header of the last `found::header`.

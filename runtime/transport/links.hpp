@@ -1,9 +1,9 @@
 // What crosses between the nodes of a run: control messages over control links, and tensors over tensor links. The
 // first node has a control link to every other node, and every pair of nodes has a tensor link. Messages on one link
-// arrive in the order in which they were sent; nothing is known about the order of messages on different links. A link
-// that is lost stays lost.
+// arrive in the order in which they were sent; messages on different links may arrive in any order. A link that is lost
+// stays lost.
 //
-// Both are TCP (tcp_links.hpp) or simulated. Whatever else implements one of them must pass the tests of
+// Both kinds of links run over TCP (tcp_links.hpp) or are simulated. Any other implementation must pass the tests of
 // tests/unit/runtime/transport/contract_test.cpp.
 #pragma once
 
@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds between_dials{20};
 /// Number of times that each side of a link sends something within the time after which silence counts as loss.
 constexpr int beats_per_silence = 8;
 
-/// How links are lost, in reports to users.
+/// The reasons for lost links in reports to users.
 inline std::string silence_text(std::chrono::milliseconds silence) {
   return "it was silent for " + std::to_string(silence.count()) + " ms (run.silence)";
 }
@@ -47,31 +47,31 @@ class control_links {
   struct listener {
     /// On the first node: a visitor asks to join; answer with admit() or refuse().
     std::function<void(visitor_id, control::introduction&&)> visited;
-    /// On another node: the control link to the first node is open, but this node is a visitor.
+    /// On another node: the control link to the first node is open, but this node is still a visitor.
     std::function<void()> reached_first;
     /// On another node: the first node uses another version of the protocol.
     std::function<void()> foreign_first;
     /// A control message from a node. It has been checked; see control::check().
     std::function<void(std::uint32_t node, control::message&&)> heard;
-    /// The control link to a node is lost, and how: "the other side closed the connection".
+    /// The control link to a node is lost. `why` is a clause: "the other side closed the connection".
     std::function<void(std::uint32_t node, const std::string& why)> parted;
-    /// A connection was refused, by this side or the other one. Each reason is told once. May be empty.
+    /// A connection was refused, by this side or the other one. Each reason is reported once. May be empty.
     std::function<void(const std::string& what)> warned{};
   };
 
   virtual ~control_links() = default;
 
-  /// On the first node: lets visitors in. On the others: dials the first node until it answers.
+  /// On the first node: accepts visitors. On the others: dials the first node until it answers.
   virtual void open(listener) = 0;
 
   /// On the first node: makes a visitor the node with this index, with which messages can be exchanged from then on.
-  /// Returns false if it has left. Any thread may call it, or refuse().
+  /// Returns false if the visitor has left. Any thread may call admit() and refuse().
   virtual bool admit(visitor_id, std::uint32_t node) = 0;
 
-  /// On the first node: tells a visitor why it cannot join.
+  /// On the first node: informs a visitor of the reason why it cannot join.
   virtual void refuse(visitor_id, const control::refusal&) = 0;
 
-  /// Sends to a node; does nothing if its link is lost. Any thread may call it, and it never blocks.
+  /// Sends a message to a node; does nothing if its link is lost. Any thread may call it, and it never blocks.
   virtual void tell(std::uint32_t node, const control::message&) = 0;
 };
 
@@ -84,8 +84,9 @@ class tensor_links {
     std::function<void()> linked;
     /// The link to a node is lost, or was not established in time.
     std::function<void(std::uint32_t node, const std::string& why)> lost;
-    /// A part, snapshot, state or copy. Its sender may send it; see control::check_sender(). Releasing the receipt lets
-    /// the other node send more. Throws frame_error to refuse it, which loses the link.
+    /// Called with a part, snapshot, state or copy, whose sender has been checked; see control::check_sender().
+    /// Releasing the receipt lets the other node send more. Throws frame_error to refuse the frame, after which the
+    /// link is lost.
     std::function<void(frame&&, std::shared_ptr<const void> receipt)> arrived;
   };
 

@@ -22,10 +22,10 @@ struct worker_proxy_state {
   static inline const char* name = "worker proxy";
 };
 
-/// Returns handlers that tell another node whatever they are sent, and these others.
+/// Returns handlers that forward each of these messages to another node, and the handlers `others`.
 template <class Behavior, class... Messages, class... Others>
 Behavior telling(const links& links, std::uint32_t node, control::list<Messages...> /*all*/, Others... others) {
-  return {[links, node](const Messages& what) { links.control->tell(node, what); }..., std::move(others)...};
+  return {[links, node](const Messages& message) { links.control->tell(node, message); }..., std::move(others)...};
 }
 
 using direction_handlers = direction_actor::behavior_type;

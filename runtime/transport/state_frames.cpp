@@ -13,7 +13,7 @@ namespace troupe::transport {
 
 namespace {
 
-/// Returns the pieces of a state; `like` has what they have in common.
+/// Returns the pieces of a state; `like` contains what they have in common.
 std::vector<state_piece> pieces_of(const state_dict& state, const state_piece& like) {
   data::tensor_file content;
   for (const auto& [name, values] : state.entries()) content.tensors.emplace_back(name, values);

@@ -24,7 +24,7 @@ struct whole_state {
   state_dict state;
 };
 
-/// Puts the pieces of states, or those of copies, together. Memory grows only with the bytes that have arrived.
+/// Assembles states, or copies of checkpoints, from their pieces. Memory grows only with the bytes that have arrived.
 class state_assembler {
  public:
   /// Returns the state that the piece completes. Throws frame_error if the piece does not continue what has arrived

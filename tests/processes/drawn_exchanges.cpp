@@ -1,7 +1,7 @@
 // Writes topology files of exchanges that are drawn from the registry, for tests/processes/registry.py:
 //     drawn_exchanges FOLDER [COUNT]
-// COUNT deterministic ones, or all there are. FOLDER/12.one.toml has its workers in one process, FOLDER/12.more.toml on
-// nodes. Prints what each is.
+// Writes COUNT deterministic exchanges, or all of them. FOLDER/12.one.toml has its workers in one process,
+// FOLDER/12.more.toml has them on several nodes. Prints a description of each exchange.
 #include "tests/support/drawn_exchange.hpp"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ bool repeats(const drawn_exchange& one) {
   return plan_of(one, false)->deterministic();
 }
 
-/// Returns all that repeat their bits, or `count` of them, of as many kinds as possible.
+/// Returns all exchanges with reproducible bits, or `count` of them, of as many kinds as possible.
 std::vector<drawn_exchange> chosen(std::size_t count) {
   auto kinds = draw_exchanges(count);
   std::size_t most = 0;

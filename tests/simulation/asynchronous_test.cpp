@@ -17,10 +17,10 @@ namespace {
 
 using namespace troupe;
 
-/// One contribution: whose, to which server, of which step.
+/// One contribution: its worker, its server and its step.
 using contribution = std::tuple<rank_id, rank_id, std::uint64_t>;
 
-/// What has become of it; each at most once, and in this order.
+/// Events in the life of a contribution. Each happens at most once, and in this order.
 struct fate {
   int sent{0}, taken{0}, answered{0}, heard{0};
 };
@@ -32,7 +32,7 @@ class ledger final : public tests::witness {
   void sent(rank_id by, rank_id to, const part& piece) override {
     is_server(by) ? ++all[{to, by, piece.origin.step}].answered : ++all[{by, to, piece.origin.step}].sent;
     if (!is_server(by)) return;
-    // The version grows by one with each update, and with apply = "each" there is one to each answer.
+    // The version grows by one with each update. With apply = "each", every update has one answer.
     CHECK(piece.origin.version == ++versions[by]);
   }
   void taken(rank_id by, const part& piece) override {
@@ -41,7 +41,7 @@ class ledger final : public tests::witness {
   }
   void answered(rank_id, const part&) override {}
 
-  /// Checks what must hold at any moment.
+  /// Checks the invariants that hold at any moment.
   void check() const {
     std::map<std::pair<rank_id, rank_id>, int> under_way;
     for (const auto& [what, so_far] : all) {
@@ -65,7 +65,7 @@ class ledger final : public tests::witness {
 struct wiring {
   tests::tiny_options options;
   std::uint32_t servers;
-  std::uint64_t contributions;  ///< Of one worker to one server.
+  std::uint64_t contributions;  ///< Number of contributions of one worker to one server.
 };
 
 const std::vector<wiring> wirings{
@@ -84,7 +84,7 @@ const std::vector<wiring> wirings{
       .steps = 7,
       .evaluate_every = 3},
      1,
-     4},  // at 0, 2, 4 and 6
+     4},  // at steps 0, 2, 4 and 6
 };
 
 struct seen_run {
@@ -92,7 +92,7 @@ struct seen_run {
   std::shared_ptr<tests::remembered> journal;
 };
 
-/// Simulates `plan`, whose one exchange is `kind`. Every contribution must come to its end.
+/// Simulates `plan`, which has one exchange, of `kind`. Checks that every contribution is answered.
 seen_run simulate_watched(plan& plan, const tests::tiny_options& options, const simulation_options& simulation) {
   seen_run run{std::make_shared<ledger>(options.workers), std::make_shared<tests::remembered>()};
   const auto kind = tests::watched(*find_exchange(options.exchange), run.seen);
@@ -127,7 +127,7 @@ TEST_CASE("no contribution is lost, taken twice or answered twice, in whatever o
       const auto* values = journal->result.const_data_ptr<float>();
       ++results[{values, values + journal->result.numel()}];
     }
-    CHECK(results.size() > 100);  // the schedules do differ
+    CHECK(results.size() > 100);  // the schedules differ
   }
 }
 
@@ -138,7 +138,7 @@ TEST_CASE("servers that take contributions in a given order give the same bits u
     for (std::uint32_t worker = 0; worker < options.workers; ++worker) order.insert(order.end(), contributions, worker);
     std::swap(order.front(), order.back());
     auto plan = tests::tiny_plan(options);
-    plan.when.evaluate_every = plan.steps;  // else nobody could get further ahead than to the next evaluation but one
+    plan.when.evaluate_every = plan.steps;  // else workers could get ahead only to the second evaluation from here
     const auto kind = tests::in_order(*find_exchange(options.exchange), order);
     plan.exchanges.front().kind = &kind;
     at::Tensor first;

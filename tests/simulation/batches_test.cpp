@@ -40,7 +40,8 @@ ran simulate_uneven(const tiny_options& options, std::uint64_t seed, bool on_dev
   return run;
 }
 
-/// Of 19 samples, padded to the next multiple of 3, 4 or 5 workers, each has a last batch of fewer than 3.
+/// Returns `options` with 19 samples. Padded to the next multiple of 3, 4 or 5 workers, they give each worker a last
+/// batch of fewer than 3 samples.
 tiny_options uneven(tiny_options options) {
   options.samples = 19;
   options.batch_size = 3;
@@ -48,7 +49,7 @@ tiny_options uneven(tiny_options options) {
   return options;
 }
 
-/// What a worker computes gradients of in ten steps.
+/// Returns the number of samples of which a worker computes gradients in ten steps.
 std::int64_t samples_seen(const tiny_options& options) {
   const auto plan = tests::tiny_plan(options);
   std::int64_t sum = 0;
@@ -94,7 +95,7 @@ TEST_CASE("asynchronous wirings end well with uneven epochs, on devices too") {
   }
 }
 
-// Where n divides the samples, n batches of b are the batch of n·b, the last of an epoch too.
+// If n divides the number of samples, n batches of b samples equal one batch of n·b, also at the end of an epoch.
 TEST_CASE("workers that keep their last batches are one worker that keeps that of all") {
   const tiny_options one{
       .workers = 1, .exchange = "", .samples = 24, .batch_size = 15, .keeps_last = true};  // 15, 9, 15, 9 …
@@ -122,14 +123,14 @@ TEST_CASE("workers that keep their last batches are one worker that keeps that o
       }
     }
   }
-  // With the last batch dropped another result comes out.
+  // If the last batch is dropped, the result differs.
   auto dropped = one;
   dropped.keeps_last = false;
   CHECK_FALSE(at::allclose(simulate_uneven(dropped, 0).journal->result, expected.journal->result, 1e-5, 1e-6));
 }
 
 TEST_CASE("synchronised norms count the passes of uneven steps, in micro-batches too") {
-  // 27 samples a worker: batches of 8 in four parts, the last of 3 in two.
+  // 27 samples per worker: batches of 8 in four parts; the last batch, of 3, in two.
   const tiny_options three{
       .norms = true, .workers = 3, .samples = 81, .batch_size = 8, .keeps_last = true, .micro_batches = 4};
   const auto first = simulate_uneven(three, 0);
@@ -139,7 +140,7 @@ TEST_CASE("synchronised norms count the passes of uneven steps, in micro-batches
     REQUIRE_MESSAGE(!other.end.failure, other.end.failure.value_or(""));
     CHECK(other.journal->result.equal(first.journal->result));
   }
-  // Each batch whole: with the norms of all, three workers are one.
+  // Each batch whole: with norms over all workers, three workers equal one.
   auto whole = three;
   whole.micro_batches = 1;
   auto one = whole;

@@ -37,7 +37,7 @@ class counted_files final : public data::image_files {
   mutable std::vector<std::uint64_t> reads;  ///< By sample.
 };
 
-/// Counts the contributions that each worker sends to the first server, and keeps what the servers answer.
+/// Counts the contributions that each worker sends to the first server, and keeps the answers of the servers.
 class contributions final : public tests::witness {
  public:
   explicit contributions(std::uint32_t workers) : sent_by(workers) {}
@@ -95,7 +95,7 @@ const tests::tiny_options asgd{.workers = 3,
                                .evaluate_every = 4,
                                .total_budget = true};
 
-/// With batch norms of each worker's own, so that the result needs something of every worker.
+/// With batch norms local to each worker, so that the result depends on every worker.
 const tests::tiny_options easgd{.normed = true,
                                 .workers = 3,
                                 .exchange = "elastic",
@@ -127,7 +127,7 @@ TEST_CASE("all workers together make n · steps updates, and draw each batch of 
       CHECK(run.reads() == std::set<std::uint64_t>{1});
       divisions.insert(run.ledger->sent_by);
     }
-    CHECK(divisions.size() > 5);  // faster workers make more of them
+    CHECK(divisions.size() > 5);  // faster workers make more of the steps
   }
 }
 
@@ -147,7 +147,7 @@ TEST_CASE("epochs, evaluations and the end come after so many updates of all wor
     CHECK(epochs == std::vector<std::uint64_t>{10, 20});
     CHECK(run.journal->lines.back().step == 25);
     CHECK(run.journal->lines.back().status == "done");
-    std::map<std::uint64_t, int> times;  // the third epoch has drawn half of the samples
+    std::map<std::uint64_t, int> times;  // the third epoch drew half of the samples
     for (const auto count : run.files->reads) ++times[count];
     CHECK(times == std::map<std::uint64_t, int>{{2, 30}, {3, 30}});
   }

@@ -1,4 +1,4 @@
-// Running statistics of batch norm under every wiring: kept, averaged into the result, and never lost.
+// Running statistics of batch norm under every wiring: they are kept, averaged into the result, and never lost.
 #include "tests/support/doctest.hpp"
 #include "tests/support/repeat.hpp"
 #include "tests/support/wirings.hpp"
@@ -17,7 +17,7 @@ using namespace troupe;
 using tests::remembered;
 using tests::tiny_options;
 
-/// Every wiring, on a network with batch norm; those that exchange parameters also with the buffers mixed.
+/// Every wiring, on a network with batch norm. Wirings that exchange parameters also occur with the buffers mixed.
 std::vector<tiny_options> every_wiring() {
   std::vector<tiny_options> all;
   for (const auto* some : {&tests::deterministic_wirings(), &tests::asynchronous_wirings()}) {
@@ -56,7 +56,7 @@ TEST_CASE("every wiring keeps the running statistics, and counts each pass once"
       const auto initial = initial_weights(plan, pool);
       const auto end = simulate(plan, tests::tiny_data(options.samples), initial, pool, journal, {.seed = seed});
       REQUIRE_FALSE(end.failure);
-      // In a memory lie the statistics of all who share it.
+      // A memory holds the statistics of all workers that share it.
       const auto sharing = plan.memory_of(0) ? plan.workers / plan.stores().size() : 1;
       check_result(plan, *journal, static_cast<double>(options.steps * sharing));
       const auto buffers = plan.layout.total - plan.layout.parameter_end;
@@ -70,7 +70,7 @@ TEST_CASE("a run of any wiring that is interrupted saves parameters and statisti
   for (const auto& options : every_wiring()) {
     CAPTURE(name_of(options));
     auto plan = tests::tiny_plan(options);
-    plan.file.evaluate.target_accuracy = 1.0;  // then workers stand still for each verdict
+    plan.file.evaluate.target_accuracy = 1.0;  // then workers wait for each verdict
     plan.file.evaluate.target_hold = 3;
     for (std::uint64_t event = 40; event < 400; event += tests::repeat(36, 9)) {
       CAPTURE(event);
@@ -87,7 +87,7 @@ TEST_CASE("a run of any wiring that is interrupted saves parameters and statisti
 
 namespace {
 
-/// Batch norm on a ring, where each worker's running statistics are its own.
+/// Batch norm on a ring, where each worker has its own running statistics.
 tiny_options normed_ring(std::uint64_t evaluate_every) {
   auto options = tests::deterministic_wirings()[9];
   options.normed = true;
@@ -116,7 +116,7 @@ TEST_CASE("an evaluation averages parameters and statistics, and hands nothing b
 }
 
 TEST_CASE("with buffers = first the result has the statistics of the first worker, and the parameters as ever") {
-  for (const std::size_t which : {3U, 9U}) {  // all_reduce of gradients, where only worker 0 shows then, and a ring
+  for (const std::size_t which : {3U, 9U}) {  // all_reduce of gradients, with snapshots of worker 0 only, and a ring
     auto options = tests::deterministic_wirings()[which];
     options.normed = true;
     CAPTURE(name_of(options));
@@ -136,14 +136,14 @@ TEST_CASE("with buffers = first the result has the statistics of the first worke
     check_result(plan, *book_of(plan), static_cast<double>(options.steps * sharing));
     CHECK(book_of(plan, {.seed = 4, .after_event = tests::interrupt_at(90)})->result.numel() == plan.layout.total);
   }
-  // Of the first worker: the wiring and another of the same workers whose result is worker 0's alone.
+  // The statistics are those of the first worker: compare with a run of worker 0 alone.
   auto options = tests::deterministic_wirings()[0];
   options.normed = true;
   auto plan = tests::tiny_plan(options);
   plan.file.evaluate.buffers = "first";
   const auto first = book_of(plan)->result;
   auto alone = plan;
-  alone.workers = 1;  // it goes on seeing a third of the samples
+  alone.workers = 1;  // it still sees a third of the samples
   alone.nodes.front().workers = 1;
   const auto own = book_of(alone)->result;
   const auto parameters = plan.layout.parameter_end, buffers = plan.layout.total - parameters;

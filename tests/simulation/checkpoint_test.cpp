@@ -1,5 +1,5 @@
-// Runs that are killed or interrupted and continue from their last checkpoint. They must not differ from runs that were
-// left alone, but for times and the lines that say where they went on.
+// Runs that are killed or interrupted and continue from their last checkpoint. They must not differ from undisturbed
+// runs, except in times and in the lines that report where they were continued.
 #include "tests/support/doctest.hpp"
 #include "tests/support/wirings.hpp"
 
@@ -21,13 +21,13 @@ using tests::name_of;
 using tests::remembered;
 using tests::tiny_options;
 
-/// What a run leaves behind.
+/// The outputs of a run.
 struct left_behind {
-  std::vector<std::string> lines;  ///< Without times, and without lines of event resume.
+  std::vector<std::string> lines;  ///< Without times, and without lines of the event "resume".
   at::Tensor result, best;
 };
 
-/// A line of the metrics without what depends on the clock.
+/// Returns a line of the metrics without the values that depend on the clock.
 std::string timeless(record line) {
   line.seconds = line.train_seconds = 0;
   line.samples_per_second = line.epoch_seconds = line.data_wait = {};
@@ -39,7 +39,7 @@ class interrupted_run {
  public:
   interrupted_run(const plan& plan, std::uint64_t seed) : plan_(plan), seed_(seed), journal_(fresh_book()) {}
 
-  /// Starts the run, or continues it, and ends its process after so many events. Returns false if it ends before.
+  /// Starts or continues the run and kills its process after so many events. Returns false if it ends before that.
   bool run_and_kill(std::uint64_t events) {
     try {
       run({.seed = seed_, .restored = restored_, .most_events = events});
@@ -49,7 +49,7 @@ class interrupted_run {
     }
   }
 
-  /// Starts the run, or continues it, and interrupts it after so many events, unless it ends before.
+  /// Starts or continues the run and interrupts it after so many events, unless it ends before that.
   void run_and_interrupt(std::uint64_t event) {
     run({.seed = seed_, .restored = restored_, .after_event = tests::interrupt_at(event)});
   }
@@ -114,8 +114,8 @@ left_behind undisturbed(plan plan, std::uint64_t seed = 0) {
   return interrupted_run{plan, seed}.to_the_end();
 }
 
-/// Kills a run after various numbers of events, and compares what the continued run leaves with an undisturbed one.
-/// Returns the steps from which runs went on.
+/// Kills a run after various numbers of events and compares the outputs of the continued run with those of an
+/// undisturbed one. Returns the steps from which runs were continued.
 std::set<std::uint64_t> check_kills(const plan& plan, std::uint64_t apart = 37) {
   const auto expected = undisturbed(plan);
   std::set<std::uint64_t> steps;
@@ -129,7 +129,7 @@ std::set<std::uint64_t> check_kills(const plan& plan, std::uint64_t apart = 37) 
   }
 }
 
-/// The same with an interruption, after which the run continues from the step at which it ended.
+/// Does the same with an interruption, after which the run continues from the step at which it ended.
 std::set<std::uint64_t> check_interruptions(const plan& plan, std::uint64_t apart = 37) {
   const auto expected = undisturbed(plan);
   std::set<std::uint64_t> steps;
@@ -233,7 +233,7 @@ TEST_CASE("max_seconds counts the seconds before the checkpoint") {
   CHECK(lines.back().status == "max_seconds");
   CHECK(lines.back().seconds >= 20);
   CHECK(lines.back().seconds < 21);
-  REQUIRE(run.journal().checkpoint_taken);  // the next run has no time left unless it is given more
+  REQUIRE(run.journal().checkpoint_taken);  // the next run has no time left unless its limit is raised
   CHECK(run.journal().checkpoint_taken->step == lines.back().step);
 }
 

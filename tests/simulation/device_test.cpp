@@ -1,5 +1,5 @@
 // Whole runs whose workers compute on a fake device. Whatever is delayed or stays on the device, the result equals that
-// of the CPU, bit for bit, because the fake sums in the same order as the CPU.
+// of the CPU, bit for bit, because the fake device sums in the same order as the CPU.
 #include "tests/support/doctest.hpp"
 #include "tests/support/fake_device.hpp"
 #include "tests/support/wirings.hpp"
@@ -104,7 +104,7 @@ TEST_CASE("gradients that leave in buckets come to the host one by one") {
     REQUIRE_FALSE(there.end.failure);
     REQUIRE(there.journal->result.equal(here.journal->result));
     CHECK(there.devices.at(1)->made().later == 10 * 2);  // steps × buckets
-    CHECK(there.devices.at(1)->made().downloads == 0);   // worker 0 shows for all
+    CHECK(there.devices.at(1)->made().downloads == 0);   // only worker 0 provides snapshots
   }
 }
 
@@ -114,7 +114,7 @@ TEST_CASE("nothing leaves the device that nobody on the host needs") {
   const auto made = run.devices.at(0)->made();
   CHECK(made.uploads == 1);         // the initial weights
   CHECK(made.downloads == 2);       // evaluated after 5 steps and after 10
-  CHECK(made.ahead == 2 * 10 + 2);  // inputs and targets of each step, and of the one that was made ready in vain
+  CHECK(made.ahead == 2 * 10 + 2);  // inputs and targets of each step, and of one batch that was prepared in vain
 }
 
 TEST_CASE("an interrupted run brings home what it has") {

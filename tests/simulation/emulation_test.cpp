@@ -1,5 +1,5 @@
-// Whole runs over emulated links, with slow workers and few cores: bits stay as they are, and virtual time is what the
-// topology file says.
+// Whole runs over emulated links, with slow workers and few cores: the bits do not change, and virtual time follows the
+// topology file.
 #include "tests/support/doctest.hpp"
 #include "tests/support/links.hpp"
 #include "tests/support/quick.hpp"
@@ -114,14 +114,14 @@ TEST_CASE("virtual time is the sum of what the file says") {
   testing::set_links(made, {});
   made.file.workers.slowdown = {1, 3};
   CHECK(simulated(made, options.samples, 1).seconds == doctest::Approx(10 * 0.003).epsilon(1e-3));
-  // Both gradients take 2 ms, and then the slow worker does nothing for another 2 ms.
+  // Both gradients take 2 ms. Then the slow worker idles for another 2 ms.
   made.file.simulate.cores = 1;
   CHECK(simulated(made, options.samples, 1).seconds == doctest::Approx(10 * 0.004).epsilon(1e-3));
 }
 
 TEST_CASE("parts leave an interface in the order in which the member sends them") {
-  // Each of four workers sends its small gradient whole to the three others, at one moment. All begin with their
-  // successor, so that no interface ever waits for another one.
+  // Each of four workers sends its small gradient whole to the three others at the same time. Every worker begins with
+  // its successor, so that no interface ever waits for another one.
   tiny_options options{.workers = 4, .settings = {{"route", std::string("direct")}}, .steps = 10, .evaluate_every = 10};
   auto made = quick(options);
   testing::set_links(made, {testing::at("*", {.bandwidth = topology::parse_rate("1kB/s")})});
@@ -140,7 +140,8 @@ TEST_CASE("with backup workers, a run does not wait for a worker that is always 
   auto made = quick(options);
   made.file.workers.slowdown = {1, 1, 1, 8};
   const auto slow = simulated(made, options.samples, 1);
-  // It computes one gradient after the other and is late with each; the last one begins just before the last update.
+  // The slow worker computes one gradient after the other and is late with each. The last begins just before the last
+  // update.
   CHECK(slow.seconds == doctest::Approx(0.048).epsilon(0.01));
   CHECK(slow.lines.back().find("\"updates\":40,") != std::string::npos);
   CHECK(slow.lines.back().find("\"gradients_refused\":6,") != std::string::npos);
@@ -148,7 +149,7 @@ TEST_CASE("with backup workers, a run does not wait for a worker that is always 
 }
 
 TEST_CASE("buckets leave while the gradient is computed, the last one at its end") {
-  // One bucket for each parameter, halves of which are sent both ways, twice. Only the last one is not hidden.
+  // One bucket for each parameter, halves of which are sent both ways, twice. Only the last bucket is not hidden.
   const auto split = [](const char* send) {
     return tiny_options{.workers = 2,
                         .settings = {{"route", std::string("direct")}, {"send", std::string(send)}},
@@ -162,9 +163,9 @@ TEST_CASE("buckets leave while the gradient is computed, the last one at its end
     testing::set_links(made, {testing::at("*", {.latency = 500ms})});
     for (const bool computes : {true, false})
       CHECK(simulated(made, 60, 1, computes).seconds == doctest::Approx(10 * (1 + 2 * 0.5)).epsilon(1e-3));
-    // On one core, gradients that overlap take twice as long. Where each worker folds half of a gradient, both have
-    // their answers at the same time. The parameters are too small to be divided: worker 0 folds them, has its answer
-    // 0.5 s before the other one, and has the core for itself until then.
+    // On one core, gradients that overlap take twice as long. If each worker folds half of a gradient, both receive
+    // their answers at the same time. The parameters are too small to be divided: worker 0 folds them, receives its
+    // answer 0.5 s before worker 1, and has the core to itself until then.
     made.file.simulate.cores = 1;
     const auto expected = std::string{send} == "whole" ? 10 * (2 + 2 * 0.5) : 2 + 9 * (0.5 + 2) + 2 * 0.5;
     CHECK(simulated(made, 60, 1).seconds == doctest::Approx(expected).epsilon(1e-3));

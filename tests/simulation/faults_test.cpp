@@ -1,7 +1,7 @@
 // Faults between nodes in virtual time: one of each kind before every message of a run, and pairs of them. Whatever the
-// fault, the run ends in time, in one way on all nodes, names what failed, and if it succeeds, it has the right bits.
-// Without TROUPE_TESTS_FAULT_SEEDS, only a sample of the messages. tests/simulation/faults.py divides the cases among
-// processes.
+// fault, the run ends in time, has the same outcome on all nodes, names what failed, and has the right bits if it
+// succeeds. Without TROUPE_TESTS_FAULT_SEEDS, only a sample of the messages is tested. tests/simulation/faults.py
+// divides the cases among processes.
 #include "tests/support/doctest.hpp"
 #include "tests/support/node_runs.hpp"
 #include "tests/support/repeat.hpp"
@@ -42,7 +42,7 @@ std::vector<tiny_options> all_wirings() {
   return all;
 }
 
-/// One fault of each kind, at each place of three nodes where it differs.
+/// One fault of each kind, at each place among three nodes where its effect differs.
 std::vector<node_fault> faults_before(std::uint64_t message) {
   std::vector<node_fault> all;
   for (const std::uint32_t node : {0U, 1U, 2U}) {
@@ -74,7 +74,7 @@ TEST_CASE("a fault of each kind before each message ends the run in time, in one
   shard mine;
   progress_lines progress;
   std::uint64_t runs = 0;
-  // Seed by seed, so that a test that is cut short has tried all wirings.
+  // Seeds in the outer loop, so that a test that is cut short has tried all wirings.
   for (std::uint64_t seed = 0; seed < last; ++seed)
     for (std::size_t wiring = 0; wiring < wirings.size(); ++wiring) {
       if (!mine.takes_next()) continue;

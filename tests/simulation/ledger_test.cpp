@@ -1,4 +1,4 @@
-// Asynchronous runs that are killed or interrupted and continued: books that are kept beside the run show that nothing
+// Asynchronous runs that are killed or interrupted and continued. Books that are kept during the run show that nothing
 // is lost or applied twice.
 #include "tests/support/ledger.hpp"
 
@@ -96,7 +96,7 @@ class cut_run {
     initial_ = initial_weights(plan_, pool_).clone();
   }
 
-  /// Runs from the last checkpoint until the end or until this event, at which the process dies or is interrupted.
+  /// Runs from the last checkpoint to the end or to this event, at which the process dies or is interrupted.
   /// Returns whether the run is complete.
   bool run(std::uint64_t seed, std::uint64_t event, bool dies) {
     journal_ = std::make_shared<remembered>();
@@ -114,7 +114,7 @@ class cut_run {
     return journal_->lines.back().status == "done";
   }
 
-  /// Goes back to the last checkpoint, or to the beginning. Returns the number of events that are to be repeated.
+  /// Goes back to the last checkpoint, or to the beginning. Returns the number of events that will be repeated.
   std::size_t go_back() {
     if (journal_->checkpoint_taken) restored_ = journal_->checkpoint_taken;
     return seen_->go_back(restored_.get(), "exchange");

@@ -1,5 +1,5 @@
-// Files that somebody has changed: recordings whose checksums fit, and topologies that are simulated. Whatever they
-// contain, they are refused, or end. More of them under TROUPE_TESTS_FULL.
+// Mutated files: recordings with valid checksums, and topologies that are simulated. Whatever the files contain, they
+// are refused, or their run ends. TROUPE_TESTS_FULL tests more of them.
 #include "tests/support/doctest.hpp"
 #include "tests/support/repeat.hpp"
 #include "tests/support/wirings.hpp"
@@ -36,16 +36,16 @@ using namespace troupe;
 using data::random_stream;
 using tests::tiny_options;
 
-/// Ends the process if a file takes longer than this, whose seed doctest then does not know: see the line before.
+/// Ends the process if a file takes longer than this. doctest does not report the seed then: see for_each_seed().
 constexpr unsigned seconds_for_each = 60;
 
-/// Where the seeds begin: another number in the environment variable TROUPE_TESTS_FIRST gives other files.
+/// Returns the first seed. Another number in the environment variable TROUPE_TESTS_FIRST gives other files.
 std::uint64_t first_seed() {
   const auto* text = std::getenv("TROUPE_TESTS_FIRST");
   return text ? std::strtoull(text, nullptr, 10) : 0;
 }
 
-/// Runs `act` with `count` seeds. If one of them ends the process or does not end, TROUPE_TESTS_SHOW=1 shows which.
+/// Calls `act` with `count` seeds. If one of them ends the process or does not end, TROUPE_TESTS_SHOW=1 shows which.
 template <class Act>
 void for_each_seed(std::uint64_t count, Act act) {
   const auto shows = std::getenv("TROUPE_TESTS_SHOW") != nullptr;
@@ -190,7 +190,7 @@ TEST_CASE("a recording with other contents is replayed, refused or found to diff
       auto initial = initial_weights(plan, pool);
       replay_run(plan, tests::tiny_data(), std::move(initial), pool, journal,
                  {.recorded = recording::parse(bytes), .until = until});
-    } catch (const std::runtime_error&) {  // says why
+    } catch (const std::runtime_error&) {  // a refusal
     }
   });
 }
@@ -353,7 +353,7 @@ TEST_CASE("a topology with other contents is refused in words, or simulated") {
     } catch (const input_error& error) {
       CHECK(std::string_view(error.what()).size() > 10);
       ++refused;
-    } catch (const std::runtime_error& error) {  // of the simulation
+    } catch (const std::runtime_error& error) {  // the simulation failed
       CHECK(std::string_view(error.what()).size() > 10);
     }
   });

@@ -23,12 +23,12 @@ using tests::tiny_options;
 
 run_end run_tiny(const plan& plan, const std::shared_ptr<journal>& journal, const data::dataset_pair& data) {
   models::buffer_pool pool;
-  signal_watch signals;  // one for each run: what it has heard once it does not forget
+  signal_watch signals;  // one for each run, since it does not forget a signal
   return run(plan, data,
              {.initial = initial_weights(plan, pool), .pool = pool, .open_journal = [&] { return journal; }}, signals);
 }
 
-/// All of them, and how many times each is run.
+/// All wirings, and how many times each is run.
 std::vector<tiny_options> all_wirings() {
   auto all = tests::deterministic_wirings();
   const auto& asynchronous = tests::asynchronous_wirings();
@@ -37,7 +37,7 @@ std::vector<tiny_options> all_wirings() {
 }
 const auto rounds = tests::repeat(5, 50);
 
-/// Sends itself a signal as soon as the run gets on.
+/// Sends a signal to its own process as soon as the run makes progress.
 struct impatient final : journal {
   remembered journal;
   void write(const record& line) override { journal.write(line); }
@@ -76,7 +76,7 @@ TEST_CASE("each wiring ends cleanly many times in a row when it is interrupted")
     wiring.evaluate_every = 50'000'000;
     const auto plan = tests::tiny_plan(wiring);
     for (std::uint64_t round = 0; round < tests::repeat(2, 10);
-         ++round) {  // a worker shows its progress every 100 ms only
+         ++round) {  // a worker reports its progress only every 100 ms
       const auto impatience = std::make_shared<impatient>();
       const auto end = run_tiny(plan, impatience, tests::tiny_data());
       REQUIRE(end.status() == 143);
@@ -95,7 +95,7 @@ TEST_CASE("each wiring ends many times in a row when an actor throws in its seve
     plan.sampling.shuffle = false;
     auto broken = std::make_shared<data::dataset>(*tests::tiny_data(100).train);
     broken->targets = broken->targets.clone();
-    broken->targets[1 + 6 * 2 * plan.workers] = 7;  // there are three classes; of worker 1, first seen in its 7th step
+    broken->targets[1 + 6 * 2 * plan.workers] = 7;  // there are three classes; worker 1 first sees it in its 7th step
     data.train = broken;
     for (std::uint64_t round = 0; round < rounds; ++round) {
       const auto end = run_tiny(plan, std::make_shared<remembered>(), data);
@@ -108,7 +108,7 @@ TEST_CASE("each wiring ends many times in a row when an actor throws in its seve
 TEST_CASE("an exception in a lane ends the run with the actor's name and the reason") {
   SUBCASE("compute") {
     auto plan = tests::tiny_plan({});
-    plan.scale = {{0}, {1e-300}};  // inputs are divided by nothing
+    plan.scale = {{0}, {1e-300}};  // divides the inputs by almost 0
     const auto end = run_tiny(plan, std::make_shared<remembered>(), tests::tiny_data());
     CHECK(end.status() == 1);
     CHECK(end.failure->find("compute ") == 0);

@@ -1,5 +1,5 @@
-// `troupe simulate` of files with several nodes: the bits and times of one process, emulated links between nodes, and
-// the faults of [[fault]], in virtual time.
+// `troupe simulate` of files with several nodes: the bits and times of a run in one process, emulated links between
+// nodes, and the faults of [[fault]], in virtual time.
 #include "tests/support/doctest.hpp"
 #include "tests/support/links.hpp"
 #include "tests/support/node_runs.hpp"
@@ -33,7 +33,7 @@ struct outcome_of_run {
   at::Tensor result;
   std::vector<std::string> lines;
   double seconds{0};
-  std::chrono::nanoseconds took{0};  ///< Virtual time, to the end also of a run that fails.
+  std::chrono::nanoseconds took{0};  ///< Virtual time until the end, also of a run that fails.
   run_end end;
 };
 
@@ -161,7 +161,7 @@ TEST_CASE("a node that is frozen in a simulation is lost after run.silence of vi
   made.file.run.silence = 4s;
   const auto run = simulated(made, 60);
   CHECK(says(run, "node beta is lost: it was silent for 4000 ms (run.silence)"));
-  CHECK(says(run, "rank 0 is waiting for rank 1 at step 2"));  // of 20, …
+  CHECK(says(run, "rank 0 is waiting for rank 1 at step 2"));  // of 20 steps
   CHECK(run.took >= 20ms + 4s * 7 / 8);
   CHECK(run.took < 20ms + 4s + 3s);
 }

@@ -1,4 +1,4 @@
-// Runs over several nodes in virtual time: the same bits whatever the links, and one end whatever the fault.
+// Runs over several nodes in virtual time: the same bits whatever the links, and one outcome whatever the fault.
 #include "tests/support/doctest.hpp"
 #include "tests/support/node_runs.hpp"
 #include "tests/support/repeat.hpp"
@@ -75,7 +75,7 @@ TEST_CASE("a node that is lost while the result is being saved does not fail the
     for (auto message = messages - 12; message < messages; ++message) {
       CAPTURE(seed);
       CAPTURE(message);
-      // The other node takes so long to answer who waits for the lost one that the coordinator ends first.
+      // Node 2 is so slow to answer which ranks wait for the lost node that the coordinator ends first.
       const auto run = runs.run({.seed = seed,
                                  .faults = {{.what = node_fault::kind::slow,
                                              .before = message,

@@ -77,7 +77,7 @@ TEST_CASE("norms of three workers are those of one with the whole batch, running
 TEST_CASE("bytes sent are those of the plan, the norms' among them") {
   const auto plan = tests::tiny_plan(three);
   REQUIRE(plan.norms() != nullptr);
-  // Each of 3 tells 2 others 2·4 and 2·3 numbers, forward and backward.
+  // Each of 3 workers sends 2·4 and 2·3 numbers to 2 others, forward and backward.
   std::uint64_t bytes = 0;
   for (const auto& edge : plan.traffic_of(*plan.norms()).edges) bytes += edge.bytes;
   CHECK(bytes == 3 * 2 * 2 * (8 + 6) * sizeof(float));

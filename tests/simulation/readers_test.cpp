@@ -1,6 +1,6 @@
-// Inputs that somebody has changed, for every reader of files and of what comes over HTTP, in this process. Whatever
-// they contain, they are accepted, or refused with a message. More of them under TROUPE_TESTS_FULL. Recordings and
-// topology files that are run as well: mutations_test.cpp.
+// Mutated inputs for every reader of files and of HTTP, in this process. Whatever they contain, they are accepted, or
+// refused with a message. TROUPE_TESTS_FULL tests more of them. Recordings and topology files, which are also run, are
+// in mutations_test.cpp.
 #include "tests/support/doctest.hpp"
 #include "tests/support/images.hpp"
 #include "tests/support/repeat.hpp"
@@ -121,7 +121,7 @@ std::string changed(random_stream& random, std::string text, const std::vector<s
   return text;
 }
 
-/// Reads changed inputs. Each is accepted, or refused with a message that says something and is no library's own.
+/// Reads mutated inputs. Each is accepted, or refused with a useful message that is not a library's own.
 void demand_words(const std::string& name, const std::function<void(random_stream&)>& read, std::uint64_t part = 1) {
   CAPTURE(name);
   constexpr unsigned seconds_for_each = 60;
@@ -272,7 +272,7 @@ TEST_CASE("weights of other contents are read or refused") {
   demand_words("weights", [&](random_stream& random) {
     checkpoint::read_weights(here.write("w", changed(random, one_of(random, files))));
   });
-  // A sound archive, whose pickle has changed.
+  // An intact archive with a mutated pickle.
   const auto path = here.write("dict.pt", files[1]);
   caffe2::serialize::PyTorchStreamReader archive{path.string()};
   const auto [bytes, size] = archive.getRecord("data.pkl");
@@ -428,7 +428,7 @@ TEST_CASE("certificates, keys and secrets of other contents are read or refused"
   std::vector<std::pair<fs::path, std::string>> whole;
   for (const auto& path : {files.authority, files.certificate, files.key})
     whole.emplace_back(path, testing::contents(path));
-  // Changes what is encoded, so that a certificate is decoded and then found to be odd.
+  // Mutates the encoded bytes, so that a certificate is decoded and then found to be invalid.
   const auto inside = [](random_stream& random, const std::string& pem) {
     const auto begin = pem.find('\n') + 1, end = pem.rfind("\n-----END");
     std::string base64;

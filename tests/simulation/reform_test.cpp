@@ -1,5 +1,5 @@
 // An exchange that loses a member in the middle of a step continues with the others, under a new generation. The actor
-// that re-forms it stands for what a supervisor will do.
+// that re-forms it takes the place of a future supervisor.
 #include "tests/support/doctest.hpp"
 #include "tests/support/stepped_system.hpp"
 
@@ -36,7 +36,7 @@ models::flat_layout small_layout() {
   return layout;
 }
 
-/// Spawns one member of an all_reduce among two; the other one is played by the test.
+/// Spawns one member of an all_reduce of two; the test plays the other one.
 port_actor spawn_one_of_two(caf::actor_system& system, bool can_reform) {
   return spawn_port(
       system,
@@ -90,7 +90,7 @@ class small_worker final : public caf::event_based_actor {
   worker_memory my_;
 };
 
-/// Pauses the ports that are left, and re-forms their exchange.
+/// Pauses the remaining ports and re-forms their exchange.
 class reformer final : public caf::event_based_actor {
  public:
   reformer(caf::actor_config& config, std::map<std::uint32_t, port_actor> left)
@@ -140,7 +140,7 @@ struct loss_of_a_member {
   std::uint64_t at_event{0};
 };
 
-/// Returns what each worker has heard, and in `events` how many messages were processed.
+/// Returns the answers that each worker received, and in `events` the number of processed messages.
 std::map<std::uint32_t, answers> run(const loss_of_a_member& how, std::uint64_t& events) {
   testing::stepped_config settings;
   caf::actor_system system{settings};
@@ -198,7 +198,8 @@ float mean_of(std::uint64_t step, std::optional<std::uint32_t> without) {
   return sum / static_cast<float>(without ? members - 1 : members);
 }
 
-/// Checks that all survivors heard the same at each step: the mean of all, and from some step on that of the survivors.
+/// Checks that all survivors received the same answer at each step: first the mean of all members, later the mean of
+/// the survivors.
 void check(const std::map<std::uint32_t, answers>& heard, std::uint32_t lost) {
   const auto& reference = heard.at(lost == 0 ? 1 : 0);
   REQUIRE(reference.size() == steps);
@@ -232,7 +233,7 @@ TEST_CASE("an all_reduce continues with the members that are left, whenever one 
         CAPTURE(lost);
         std::uint64_t events = 0;
         const auto heard = run({.route = route, .seed = seed, .lost = lost, .at_event = event}, events);
-        // A member that is lost after the last step is not missed.
+        // The loss of a member after the last step has no effect.
         check(heard, lost);
       }
     }

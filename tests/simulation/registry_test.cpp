@@ -1,7 +1,7 @@
-// What must hold of every exchange in the registry, whatever its settings, its encoding, the number of its workers and
-// where they are: replicas that it declares equal are equal after every step, and if it is deterministic, the result
-// has the same bytes under every placement. All choices come from the registry, so that a new exchange, route or
-// encoding is tested without a line here.
+// Properties of every exchange in the registry, whatever its settings, its encoding, its number of workers and their
+// placement: replicas that it declares equal are equal after every step, and if it is deterministic, the result has the
+// same bytes under every placement. All choices come from the registry, so that a new exchange, route or encoding is
+// tested without a change here.
 #include "tests/support/doctest.hpp"
 #include "tests/support/drawn_exchange.hpp"
 #include "tests/support/fixed_point.hpp"
@@ -60,8 +60,8 @@ struct states_kept final : journal {
   }
 };
 
-/// Returns the exchange after which all workers have the same parameters, or null: it is the last one in the loop and
-/// gives all of them the same answer, of parameters, or of gradients that they apply in every step.
+/// Returns the exchange after which all workers have the same parameters, or null. It is the last exchange in the loop
+/// and gives all workers the same answer: parameters, or gradients that they apply in every step.
 const planned_exchange* equaliser_of(const plan& plan) {
   auto words = plan.file.workers.loop;
   const auto applies = words.back() == "apply";
@@ -74,7 +74,7 @@ const planned_exchange* equaliser_of(const plan& plan) {
   return nullptr;
 }
 
-/// A codec that a program has added: what holds of the exchanges holds with it, too.
+/// A codec that a program has registered: the properties of the exchanges hold with it, too.
 [[maybe_unused]] const auto added_codec = register_codec(std::make_unique<tests::fixed_point>());
 [[maybe_unused]] const bool added_graph = (register_graph(tests::one_peer()), true);
 
@@ -139,7 +139,7 @@ TEST_CASE("every registered exchange keeps equal what it declares equal, and its
     MESSAGE(drawn.kind->name << " of " << name_of(drawn.sends) << " in " << drawn.encoding << ": "
                              << drawn.accepted.size() << " accepted and " << drawn.refused << " refused; " << equal
                              << " kept replicas equal, " << placed << " had the bits of one process on nodes");
-    // Parameters are not encoded, and a combination of settings may be senseless, but no kind is refused altogether.
+    // Parameters are not encoded, and some combinations of settings are invalid, but no kind is refused altogether.
     if (drawn.encoding == encoding_names().front() || drawn.sends == slot::gradient)
       CHECK(drawn.accepted.size() >= std::max<std::uint64_t>(count / 2, 1));
   }

@@ -1,4 +1,5 @@
-// Runs that are recorded and replayed: the same bits, whatever was asynchronous; differences are found.
+// Runs that are recorded and replayed: the replay has the same bits, whatever was asynchronous, and differences are
+// found.
 #include "tests/support/doctest.hpp"
 #include "tests/support/repeat.hpp"
 #include "tests/support/wirings.hpp"
@@ -69,7 +70,7 @@ replayed_run replay_of(const plan& plan, const recording::contents& deliveries,
   return made;
 }
 
-/// What the metrics say, without times.
+/// Returns the content of the metrics, without times.
 auto said_by(const record& line) {
   // The loss of a worker that has made no step is NaN, and NaN does not equal NaN.
   std::vector<std::optional<double>> losses;
@@ -101,7 +102,7 @@ void check_same(const tests::remembered& replay, const tests::remembered& run) {
   CHECK(replay.result.equal(run.result));
 }
 
-/// The asynchronous wirings, with memories that are locked, and some that only have more to record.
+/// The asynchronous wirings with locked memories, and some further ones that have more to record.
 std::vector<tests::tiny_options> recordable_wirings() {
   auto all = tests::asynchronous_wirings();
   for (auto& options : all) {
@@ -118,7 +119,7 @@ std::vector<tests::tiny_options> recordable_wirings() {
   return all;
 }
 
-/// As when two nodes are stopped by SIGTERM.
+/// Interrupts the run at two events, as when two nodes are stopped by SIGTERM.
 std::function<void(const crew&, std::uint64_t)> interrupts_at(std::uint64_t first, std::uint64_t second) {
   return [one = tests::interrupt_at(first), other = tests::interrupt_at(second)](const crew& all, std::uint64_t count) {
     one(all, count);

@@ -74,7 +74,7 @@ TEST_CASE("several workers make all of their steps on one memory, each counted o
       CHECK(*end.val_accuracy > 0.5);
       results.insert(journal->result[0].item<float>());
     }
-    CHECK(results.size() > 20);  // the schedules do differ
+    CHECK(results.size() > 20);  // the schedules differ
   }
 }
 

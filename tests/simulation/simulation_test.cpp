@@ -90,7 +90,7 @@ TEST_CASE("a second exchange takes what the first has made of the gradient") {
 }
 
 TEST_CASE("events come in order: evaluations, epochs, one end") {
-  // 60 samples, 3 workers, batch 2: 10 steps an epoch; 25 steps, evaluated every 5.
+  // 60 samples, 3 workers, batch 2: 10 steps an epoch. The run has 25 steps, evaluated every 5.
   const auto run = simulate_tiny({.workers = 3, .steps = 25, .evaluate_every = 5}, {.seed = 3});
   std::vector<std::string> told;
   for (const auto& line : run.journal->lines) told.push_back(line.event + " " + std::to_string(line.step));
@@ -131,7 +131,7 @@ TEST_CASE("an interrupt at any message ends the run at a step that all have comp
   for (const auto& wiring : wirings) {
     CAPTURE(name_of(wiring));
     std::set<std::uint64_t> ends;
-    std::map<std::uint64_t, at::Tensor> results;  // of runs of so many steps
+    std::map<std::uint64_t, at::Tensor> results;  // by number of steps of the run
     for (std::uint64_t event = 1; event < 400; event += tests::repeat(9, 3)) {
       CAPTURE(event);
       const auto run = simulate_tiny(wiring, {.seed = event, .after_event = tests::interrupt_at(event)});
@@ -146,7 +146,7 @@ TEST_CASE("an interrupt at any message ends the run at a step that all have comp
       if (!expected.defined()) expected = simulate_tiny(shorter, {}).journal->result;
       CHECK(run.journal->result.equal(expected));
     }
-    // Between exchanges many steps are one request.
+    // Between exchanges, many steps are one request.
     CHECK(ends.size() > (wiring.exchange.empty() || wiring.every > 1 ? 1 : 3));
   }
 }
@@ -216,7 +216,7 @@ TEST_CASE("training time does not grow while workers pause for an evaluation, an
     CHECK(journal->result.equal(free->result));
     const auto evaluations = journal->of("evaluation");
     REQUIRE(evaluations.size() == 4);
-    // Each pause, and all of them, is in one clock and not in the other.
+    // Each pause, and the sum of all pauses, is in one clock and not in the other.
     for (std::size_t i = 1; i < evaluations.size(); ++i) {
       const auto &before = evaluations[i - 1], &after = evaluations[i];
       CHECK(after.seconds - after.train_seconds > before.seconds - before.train_seconds);
@@ -251,7 +251,7 @@ TEST_CASE("a failure anywhere ends the run and names who failed and why") {
   auto plan = tests::tiny_plan({});
   models::buffer_pool pool;
   SUBCASE("a compute actor whose loss is not finite") {
-    plan.scale = {{0}, {1e-300}};  // inputs are divided by nothing
+    plan.scale = {{0}, {1e-300}};  // divides the inputs by almost 0
     const auto end =
         simulate(plan, tests::tiny_data(), initial_weights(plan, pool), pool, std::make_shared<remembered>(), {});
     REQUIRE(end.failure);
@@ -285,7 +285,7 @@ TEST_CASE("a member that falls silent is named by those who wait for it, in virt
 TEST_CASE("the deadlines of workers leave no more than a few messages in the clock, however long the run") {
   std::size_t most = 0;
   auto plan = tests::tiny_plan({.workers = 3, .steps = 400});
-  plan.file.run.timeout = std::chrono::seconds{1};  // a step takes a tenth of it, the run forty of them
+  plan.file.run.timeout = std::chrono::seconds{1};  // a step takes a tenth of the timeout, the run forty timeouts
   models::buffer_pool pool;
   simulation_options options{.seed = 1};
   options.after_event = [&](const crew& all, std::uint64_t) {

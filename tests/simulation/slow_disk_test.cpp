@@ -19,7 +19,7 @@ using namespace troupe;
 using tests::remembered;
 using tests::tiny_options;
 
-/// How far every worker has come: the step of its last contribution to the exchange.
+/// The progress of every worker: the step of its last contribution to the exchange.
 class contributions final : public tests::witness {
  public:
   explicit contributions(std::uint32_t workers) : steps_(workers) {}
@@ -33,7 +33,7 @@ class contributions final : public tests::witness {
   void taken(rank_id, const part&) override {}
   void answered(rank_id, const part&) override {}
 
-  /// Waits until every worker has contributed to this step; returns false if that takes longer than any test.
+  /// Waits until every worker has contributed to this step. Returns false after a timeout.
   bool wait_for(std::uint64_t step) {
     std::unique_lock lock{mutex_};
     return changed_.wait_for(lock, std::chrono::seconds{60},
@@ -46,7 +46,7 @@ class contributions final : public tests::witness {
   std::vector<std::uint64_t> steps_;
 };
 
-/// A disk that does not finish a checkpoint until every worker has gone on to a later step.
+/// A disk that does not finish a checkpoint until every worker has reached a later step.
 struct slow_disk final : journal {
   explicit slow_disk(std::shared_ptr<contributions> workers, std::uint64_t step)
       : seen(std::move(workers)), until(step) {}
@@ -64,7 +64,7 @@ struct slow_disk final : journal {
   std::shared_ptr<contributions> seen;
   std::uint64_t until;
   remembered journal;
-  std::vector<std::uint64_t> steps;  ///< Those of the checkpoints.
+  std::vector<std::uint64_t> steps;  ///< Steps of the checkpoints.
   bool went_on{true};
 };
 

@@ -1,4 +1,4 @@
-// Lanes know what their jobs do, so that a simulation can give them durations.
+// Lanes know the tasks of their jobs, so that a simulation can assign durations to them.
 #include "tests/support/doctest.hpp"
 #include "tests/support/wirings.hpp"
 

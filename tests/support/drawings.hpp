@@ -1,4 +1,4 @@
-// Plans of well-known shapes, and what is found in their drawings.
+// Plans of well-known shapes, and functions that read their drawings.
 #pragma once
 
 #include "troupe/runtime/plan/plan.hpp"
@@ -13,14 +13,14 @@
 
 namespace troupe::testing {
 
-/// A kind without settings: the edges are each test's own.
+/// A kind without settings. Each test sets its own edges.
 inline exchange_kind kind_of(const std::string& name) {
   exchange_kind kind;
   kind.name = name;
   return kind;
 }
 
-/// A plan of `workers` workers of a small model; `edges` between them.
+/// Returns a plan of `workers` workers of a small model, with `edges` between them.
 inline plan plan_of(std::uint32_t workers, std::vector<planned_edge> edges) {
   static const auto kind = kind_of("test_exchange");
   static const models::network_kind model{"convnet", "", nullptr};
@@ -70,7 +70,7 @@ inline plan mesh(std::uint32_t workers) {
   return plan_of(workers, edges);
 }
 
-/// All workers with each of so many servers, 1 KiB each way.
+/// All workers with each of `servers` servers, 1 KiB each way.
 inline plan served(std::uint32_t workers, std::uint32_t servers) {
   std::vector<planned_edge> edges;
   for (std::uint32_t rank = 0; rank < workers; ++rank)
@@ -85,7 +85,7 @@ inline plan served(std::uint32_t workers, std::uint32_t servers) {
   return plan;
 }
 
-/// Pairs of workers that reduce among themselves, and meet as groups over their leaders.
+/// Pairs of workers that reduce among themselves and exchange with each other through their leaders.
 inline plan pairs(std::uint32_t groups) {
   std::vector<planned_edge> edges;
   for (std::uint32_t group = 0; group < groups; ++group) {
@@ -101,7 +101,7 @@ inline plan pairs(std::uint32_t groups) {
   return plan;
 }
 
-/// The same plan on nodes of so many workers each.
+/// Returns the same plan on nodes of so many workers each.
 inline plan on_nodes(plan plan, const std::vector<std::uint32_t>& workers) {
   plan.nodes.clear();
   std::uint32_t placed = 0;
@@ -118,19 +118,19 @@ inline plan on_nodes(plan plan, const std::vector<std::uint32_t>& workers) {
   return plan;
 }
 
-/// How often `what` occurs in `text`.
+/// Returns how often `what` occurs in `text`.
 inline std::size_t count(const std::string& text, const std::string& what) {
   std::size_t found = 0;
   for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
   return found;
 }
 
-/// A rectangle by its middle.
+/// A rectangle, by its centre.
 struct box {
   double x, y, width, height;
 };
 
-/// The boxes of a drawing whose name is this (a regular expression).
+/// Returns the boxes of a drawing whose name matches this regular expression.
 inline std::vector<box> boxes_of(const std::string& dot, const std::string& name = "w\\d+") {
   const std::regex pattern("\"" + name + "\" \\[pos=\"([-.0-9]+),([-.0-9]+)\", width=([.0-9]+), height=([.0-9]+)");
   std::vector<box> boxes;
@@ -139,7 +139,7 @@ inline std::vector<box> boxes_of(const std::string& dot, const std::string& name
   return boxes;
 }
 
-/// Tells whether there is more than `gap` between the two.
+/// Returns whether the boxes are more than `gap` apart.
 inline bool apart(const box& a, const box& b, double gap) {
   return std::abs(a.x - b.x) > (a.width + b.width) / 2 + gap || std::abs(a.y - b.y) > (a.height + b.height) / 2 + gap;
 }

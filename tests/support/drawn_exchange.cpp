@@ -16,7 +16,7 @@ namespace {
 
 using data::random_stream;
 
-/// Returns the values among which a combination chooses, or none if a setting is a number, or made of several.
+/// Returns the values of which a combination chooses one, or none if the setting is a number or a compound value.
 std::vector<setting_value> choices_of(const setting& row) {
   std::vector<setting_value> all;
   if (row.type == setting_type::boolean) all = {false, true};
@@ -24,7 +24,7 @@ std::vector<setting_value> choices_of(const setting& row) {
   return all;
 }
 
-/// Returns a small number in the range of the setting, or nothing if it is no number.
+/// Returns a small number in the range of the setting, or nothing if the setting is not a number.
 std::optional<setting_value> drawn_number(const setting& row, std::uint32_t members, random_stream& random) {
   const auto least = row.minimum.value_or(0), most = row.maximum.value_or(1e9);
   if (row.type == setting_type::integer) {
@@ -48,7 +48,7 @@ std::vector<std::string> members_of(const drawn_exchange& of) {
   return names;
 }
 
-/// Returns the settings of a kind of which a file sets none.
+/// Returns the settings of a kind for a file that sets none of them.
 const setting_values& defaults_of(const exchange_kind& kind) {
   static std::map<std::string, setting_values> known;
   const auto found = known.find(kind.name);
@@ -77,7 +77,7 @@ std::vector<setting_values> combinations_of(const exchange_kind& kind) {
   return all;
 }
 
-/// Returns one of them.
+/// Returns one of these combinations.
 setting_values drawn_combination(const exchange_kind& kind, random_stream& random) {
   setting_values made;
   for (const auto& row : kind.settings)
@@ -86,7 +86,7 @@ setting_values drawn_combination(const exchange_kind& kind, random_stream& rando
   return made;
 }
 
-/// Adds numbers to `of.settings`, drawn from their ranges, and draws again what exchange_kind::check complains about.
+/// Adds numbers to `of.settings`, drawn from their ranges, and draws again those that exchange_kind::check refuses.
 void draw_numbers(drawn_exchange& of, random_stream& random) {
   const auto names = members_of(of);
   const auto members = static_cast<std::uint32_t>(names.size());
@@ -103,8 +103,8 @@ void draw_numbers(drawn_exchange& of, random_stream& random) {
                                   [&](const auto& each) { return each.name == found->key; });
     if (row == of.kind->settings.end()) return;
     const auto number = drawn_number(*row, members, random);
-    if (!number) return;                         // it complains about a choice
-    for (const auto& other : of.kind->settings)  // which may be the reason
+    if (!number) return;                         // the setting is a choice
+    for (const auto& other : of.kind->settings)  // another setting may be the reason
       if (of.settings.contains(other.name) && random.below(4) == 0)
         if (const auto another = drawn_number(other, members, random)) of.settings[other.name] = *another;
     if (of.settings.contains(row->name) && random.below(2) == 0)
@@ -114,7 +114,7 @@ void draw_numbers(drawn_exchange& of, random_stream& random) {
   }
 }
 
-/// Draws what is neither a choice nor given by the caller.
+/// Draws everything that is neither a choice nor given by the caller.
 void draw_rest(drawn_exchange& of, random_stream& random) {
   const auto first = 1 + static_cast<std::uint32_t>(random.below(of.workers - 1));
   of.nodes = {first, of.workers - first};

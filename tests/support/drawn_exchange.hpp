@@ -1,5 +1,5 @@
-// An exchange with settings drawn from the registry, as a topology file: for what must hold of every exchange that is
-// registered, whatever its settings.
+// An exchange with settings drawn from the registry, as a topology file. Tests use it to check every registered
+// exchange, whatever its settings.
 #pragma once
 
 #include "troupe/algorithms/exchange/registry.hpp"
@@ -18,13 +18,13 @@ struct drawn_exchange {
   const exchange_kind* kind{nullptr};
   slot sends{};
   std::string encoding{"float32"};
-  setting_values settings{};  ///< Those that the file sets.
+  setting_values settings{};  ///< The settings that the file sets.
   std::uint32_t workers{2};
-  std::vector<std::uint32_t> nodes{};  ///< Number of workers of each node, where they are not all in one process.
+  std::vector<std::uint32_t> nodes{};  ///< Number of workers of each node, if they are not all in one process.
   std::uint64_t every{1};
   bool in_groups{false};             ///< Whether its members are groups of workers, each with an all_reduce of its own.
-  std::uint64_t every_of_groups{1};  ///< Their interval; above 1, the workers of a group bring different values.
-  std::optional<bool> before_apply{};  ///< Whether it comes before "apply" in the loop; empty for the default.
+  std::uint64_t every_of_groups{1};  ///< Interval of these all_reduces; above 1, the workers of a group differ.
+  std::optional<bool> before_apply{};  ///< Whether it precedes "apply" in the loop; empty for the default.
   bool of_many{false};                 ///< Whether the model has more than 16 Ki parameters, rather than some 3,000.
 };
 
@@ -33,8 +33,8 @@ struct drawn_kind {
   const exchange_kind* kind{nullptr};
   slot sends{};
   std::string encoding{"float32"};
-  std::vector<drawn_exchange> accepted{};  ///< Those of which a plan can be made.
-  std::uint64_t refused{0};                ///< Number of the others.
+  std::vector<drawn_exchange> accepted{};  ///< Exchanges from which a plan can be made.
+  std::uint64_t refused{0};                ///< Number of other exchanges.
 };
 
 /// Draws exchanges of each registered kind, of each slot that it can send, in each encoding, until `count` are accepted
@@ -49,7 +49,7 @@ std::string file_of(const drawn_exchange& of, bool on_nodes);
 /// Returns the plan of that file for a training set of so many samples, or nothing if it is refused.
 std::optional<plan> plan_of(const drawn_exchange& of, bool on_nodes, std::int64_t samples = 200);
 
-/// Describes it for failed checks.
+/// Returns a description for failed checks.
 std::string name_of(const drawn_exchange& of);
 
 }  // namespace troupe::tests

@@ -29,7 +29,7 @@ struct wiring {
   std::string kind;
   setting_values settings;
   std::int64_t chunk_elements{0};
-  std::vector<range> buckets{};  ///< In the order of leaving.
+  std::vector<range> buckets{};  ///< In the order in which they leave.
 };
 
 inline wiring all_reduce(const std::string& route, std::int64_t chunk_elements = 0) {
@@ -44,7 +44,7 @@ inline const std::vector<std::string> routes{"auto", "direct", "chain", "all_gat
 
 inline const std::vector<range> by_parameter{{64, 112}, {48, 16}, {0, 48}};
 
-/// 176 elements are a small gradient, for which "auto" is "all_gather".
+/// Returns every wiring. 176 elements are a small gradient, for which "auto" is "all_gather".
 inline std::vector<wiring> every_wiring() {
   std::vector<wiring> result{{"star", "star", {}, 0, {}}, {"star by parameter", "star", {}, 0, by_parameter}};
   for (const auto& route : routes) {
@@ -80,7 +80,7 @@ inline part contribution_of(std::uint32_t rank, std::uint64_t step) {
           .sample_count = 1 + rank};
 }
 
-/// What a member was given: its own contribution, or a part from a peer.
+/// The input of a member: its own contribution, or a part from a peer.
 struct delivery {
   std::uint32_t to{0};
   bool own{false};
@@ -117,7 +117,7 @@ class exchange_by_hand {
         const auto step = next[rank]++;
         if (step > 0) members_[rank]->forget_before(step);
         if (buckets_.empty()) deliver({rank, true, contribution_of(rank, step)});
-        for (const auto& bucket : buckets_) {  // they come in any order
+        for (const auto& bucket : buckets_) {  // the buckets arrive in any order
           auto piece = contribution_of(rank, step);
           piece.piece = {bucket.first, piece.piece.values.narrow(0, bucket.first, bucket.count)};
           in_flight_.push_back({rank, true, std::move(piece)});
@@ -156,14 +156,14 @@ class exchange_by_hand {
 
   void forget_answers(std::uint32_t rank) { answers_[rank].clear(); }
 
-  /// All that was delivered, in order.
+  /// Returns all deliveries, in order.
   const std::vector<delivery>& log() const { return log_; }
   void clear_log() { log_.clear(); }
 
   const std::map<ends, std::uint64_t>& bytes() const { return bytes_; }
   const std::map<ends, std::uint64_t>& messages() const { return messages_; }
 
-  /// Messages that came before their receiver had contributed to the step.
+  /// Returns the number of messages that arrived before their receiver had contributed to the step.
   std::uint64_t early() const { return early_; }
 
  private:

@@ -35,12 +35,12 @@ inline models::flat_layout three_parameters() {
           .parameter_count = 147};
 }
 
-/// One parameter of 16 elements: what can be worked out by hand.
+/// One parameter of 16 elements, for values that can be worked out by hand.
 inline models::flat_layout one_parameter() {
   return {.parameters = {{"a", {16}, 0, 16}}, .buffers = {}, .parameter_end = 16, .total = 16, .parameter_count = 16};
 }
 
-/// Values in [-1, 1), a function of its arguments.
+/// Returns values in [-1, 1), a function of the arguments.
 inline at::Tensor noise(std::int64_t count, std::uint64_t a, std::uint64_t b) {
   data::random_stream random{data::keyed(3, data::purpose::digits, a, b)};
   auto values = at::empty({count});
@@ -48,7 +48,7 @@ inline at::Tensor noise(std::int64_t count, std::uint64_t a, std::uint64_t b) {
   return values;
 }
 
-/// Tells whether all elements are `value`.
+/// Returns whether all elements are `value`.
 inline bool all_are(const at::Tensor& values, float value) {
   return values.equal(at::full_like(values, value));
 }
@@ -61,9 +61,9 @@ inline std::function<part(std::uint32_t, std::uint64_t, const at::Tensor&)> equa
 }
 
 using ends = std::pair<std::uint32_t, std::uint32_t>;          ///< From, to.
-using sendings = std::vector<std::pair<std::uint32_t, part>>;  ///< To whom, what.
+using sendings = std::vector<std::pair<std::uint32_t, part>>;  ///< Receiver, part.
 
-/// Keeps what a member that is driven by hand has to say.
+/// Keeps the messages and answers of a member that is driven by hand.
 struct kept final : outbox {
   std::vector<std::pair<rank_id, part>> sent;
   std::vector<part> answers;
@@ -71,7 +71,7 @@ struct kept final : outbox {
   void answer(const part& piece) override { answers.push_back(piece); }
 };
 
-/// Why `one` refuses `piece`; errc::failed where it does not.
+/// Returns why `one` refuses `piece`, or errc::failed if it does not.
 inline errc code_of(member& one, const part& piece) {
   kept out;
   try {
@@ -88,12 +88,12 @@ class exchange_pump {
     std::uint32_t workers{1};
     std::uint32_t servers{0};
     cadence due{};
-    std::uint64_t steps{1};  ///< Of the loop.
+    std::uint64_t steps{1};  ///< Steps of the loop.
     std::int64_t elements{176};
     std::function<std::unique_ptr<member>(rank_id)> make{};
-    /// What a worker contributes: values, slot and samples; `last` is its last answer, undefined at first.
+    /// Makes a contribution: values, slot and samples. `last` is the worker's last answer, undefined at first.
     std::function<part(std::uint32_t rank, std::uint64_t step, const at::Tensor& last)> bring{};
-    /// Is told of each part that was delivered to a member, and of what the member sent then.
+    /// Called after each delivery to a member, with the messages that the member sent in response.
     std::function<void(std::uint32_t to, const part&, const sendings&)> watch{};
   };
 
@@ -109,7 +109,7 @@ class exchange_pump {
   member& at(std::uint32_t index) { return *members_.at(index); }
   holding held(std::uint32_t index, std::uint64_t step) { return at(index).held(step).value(); }
 
-  /// Steps of the loop that `rank` has completed by now, if its local work takes no time.
+  /// Returns the number of loop steps that `rank` has completed so far, if its local work takes no time.
   std::uint64_t completed(std::uint32_t rank) const {
     return std::min(options_.steps, next_[rank] - options_.due.lead);
   }
@@ -120,7 +120,7 @@ class exchange_pump {
     return least;
   }
 
-  /// Tells whether `rank` is about to contribute.
+  /// Returns whether `rank` is about to contribute.
   bool ready(std::uint32_t rank) const { return idle_[rank] && next_[rank] - options_.due.lead < options_.steps; }
 
   void contribute(std::uint32_t rank) {
@@ -146,7 +146,7 @@ class exchange_pump {
     deliver(found - in_flight_.begin());
   }
 
-  /// Lets all steps happen, in an order drawn from the seed; `after` is called after each event.
+  /// Executes all steps in an order drawn from the seed; calls `after` after each event.
   void run(std::uint64_t seed, const std::function<void(data::random_stream&)>& after = {}) {
     data::random_stream random{seed};
     for (;;) {
@@ -164,7 +164,7 @@ class exchange_pump {
     }
   }
 
-  /// Lets all steps happen as run() does, but nothing that concerns worker `starved` while anything else can happen,
+  /// Executes all steps as run() does, but delays all events of worker `starved` while any other event is possible,
   /// except one time in sixteen.
   void run_starving(std::uint32_t starved, std::uint64_t seed, const std::function<void()>& after) {
     data::random_stream random{seed};
@@ -194,7 +194,7 @@ class exchange_pump {
   }
   void extend(std::uint64_t steps) { options_.steps = steps; }
 
-  /// The last whole answer that `rank` got.
+  /// Returns the last complete answer that `rank` received.
   const at::Tensor& last(std::uint32_t rank) const { return last_[rank]; }
   slot last_slot() const { return last_slot_; }
 
@@ -261,16 +261,16 @@ class exchange_pump {
 
   options options_;
   std::vector<std::unique_ptr<member>> members_;
-  std::vector<std::uint64_t> next_;  ///< By worker: the stamp of the contribution under way, or the next.
+  std::vector<std::uint64_t> next_;  ///< By worker: stamp of the contribution under way, or of the next one.
   std::vector<at::Tensor> last_;
-  std::vector<std::map<std::int64_t, at::Tensor>> answers_;  ///< By worker: pieces so far.
+  std::vector<std::map<std::int64_t, at::Tensor>> answers_;  ///< By worker: the pieces that have arrived.
   std::vector<bool> idle_;
   slot last_slot_{slot::gradient};
   std::deque<message> in_flight_;
   std::map<ends, std::uint64_t> bytes_, messages_;
 };
 
-/// Checks that what `pump` has carried in one exchange is what the kind plans.
+/// Checks that the traffic of `pump` in one exchange equals the traffic that the kind plans.
 inline void check_traffic(const exchange_pump& pump, const std::vector<planned_edge>& planned) {
   std::map<ends, std::uint64_t> messages, bytes;
   for (const auto& edge : planned) {

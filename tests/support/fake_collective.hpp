@@ -17,12 +17,12 @@
 
 namespace troupe::testing {
 
-/// What the members of one communicator share.
+/// State shared by the members of one communicator.
 struct fake_wire {
   explicit fake_wire(std::uint32_t members) : size(members) {}
 
   struct call {
-    std::vector<std::pair<at::Tensor, std::int64_t>> brought;  ///< In the order of coming: as NCCL, no rank's.
+    std::vector<std::pair<at::Tensor, std::int64_t>> brought;  ///< In the order of arrival: as with NCCL, not by rank.
     std::int64_t first{0};
   };
 

@@ -88,7 +88,7 @@ class fake_accelerator : public device::accelerator {
     made_.later += 1;
     under_way_.push_back({values, values.clone(), at::empty_like(values), std::move(done)});
     under_way_.back().host.fill_(std::numeric_limits<float>::quiet_NaN());
-    // Some of those under way arrive by now, in any order; their owners hear of it in the order of the calls.
+    // Some of the copies under way complete now, in any order. Their owners are notified in the order of the calls.
     for (auto& each : under_way_)
       if (random_.below(2) == 0) arrive(each);
     deliver();

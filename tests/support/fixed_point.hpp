@@ -1,4 +1,4 @@
-// A codec of one byte per value, as a second one: multiples of 1/64 from -127/64 to 127/64, each value on its own.
+// A second codec, of one byte per value: multiples of 1/64 from -127/64 to 127/64, each value encoded on its own.
 #pragma once
 
 #include "troupe/codec.hpp"

@@ -7,7 +7,7 @@
 
 namespace troupe::testing {
 
-/// While it exists, no file of this process can grow beyond so many bytes: writing fails as on a full disk.
+/// While an object exists, no file of this process can grow beyond so many bytes. Writing fails as on a full disk.
 class full_disk {
  public:
   explicit full_disk(rlim_t most = 0) {

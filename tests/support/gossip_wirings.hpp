@@ -26,7 +26,7 @@ inline setting_values named(const std::string& graph) {
   return {{"graph", graph}, {"weights", std::string{"metropolis"}}};
 }
 
-/// W with weights on nobody's own parameters, and directed.
+/// A directed W in which no member's own parameters have a weight.
 inline const setting_values circle{{"weights", matrix{{0, 0, 1}, {1, 0, 0}, {0, 1, 0}}}};
 
 /// Every graph, for several numbers of members, and wirings given as a matrix and as edges.

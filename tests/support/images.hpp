@@ -26,7 +26,7 @@ inline std::string png_chunk(const std::string& name, const std::string& data) {
   return big_endian(static_cast<std::uint32_t>(data.size())) + body + big_endian(static_cast<std::uint32_t>(sum));
 }
 
-/// The bytes of a PNG: `rows` are the raw lines without their filter byte; `colours` is PNG's colour type.
+/// Returns the bytes of a PNG. `rows` are the raw lines without their filter byte; `colours` is PNG's colour type.
 inline std::string png(std::uint32_t width, const std::vector<std::string>& rows, int depth = 8, int colours = 2,
                        const std::string& more_chunks = {}) {
   std::string raw;
@@ -42,7 +42,7 @@ inline std::string png(std::uint32_t width, const std::vector<std::string>& rows
          png_chunk("IEND", {});
 }
 
-/// A PNG of one colour.
+/// Returns a PNG of one colour.
 inline std::string plain_png(std::uint32_t width, std::uint32_t height, std::uint8_t red, std::uint8_t green = 0,
                              std::uint8_t blue = 0) {
   std::string row;
@@ -54,7 +54,7 @@ inline std::string plain_png(std::uint32_t width, std::uint32_t height, std::uin
 /// Sampling factors of the three components of a JPEG: luminance, and the two of colour.
 using jpeg_sampling = std::array<std::pair<int, int>, 3>;
 
-/// A JPEG of one grey. Factors such as {{4, 1}, {1, 1}, {1, 1}} have no name in libraries, but are allowed.
+/// Returns a JPEG of one grey. Factors such as {{4, 1}, {1, 1}, {1, 1}} have no name in libraries, but are allowed.
 inline std::string plain_jpeg(unsigned width, unsigned height, std::uint8_t grey,
                               const jpeg_sampling& sampling = {{{1, 1}, {1, 1}, {1, 1}}}, bool progressive = false) {
   jpeg_compress_struct writer{};

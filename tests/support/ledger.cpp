@@ -38,7 +38,7 @@ void server_model::step(const at::Tensor& gradient) {
 void server_model::take(const part& piece) {
   const auto values = piece.piece.values.to(at::kDouble);
   if (rule_.alpha > 0) {
-    change_ = rule_.alpha * (x_ - values);  // of the worker
+    change_ = rule_.alpha * (x_ - values);  // the worker's change
     x_ = x_ - change_;
     version_ += 1;
     applied_ += 1;
@@ -63,7 +63,7 @@ bool server_model::explains(const part& answer) const {
 }
 
 void ledger::enter(rank_id by, event one) {
-  one.piece.receipt.reset();  // else it would count as under way
+  one.piece.receipt.reset();  // else the part would count as under way
   lists_[by].push_back(std::move(one));
 }
 
@@ -105,7 +105,7 @@ std::vector<std::uint64_t> ledger::steps_of(rank_id by, rank_id peer, bool out) 
 }
 
 bool ledger::leaves_out_late_steps_only(rank_id worker, const std::set<std::uint64_t>& steps) const {
-  std::uint64_t next = 0, open = 0;  // the step that follows, and the one that is open as far as the worker knows
+  std::uint64_t next = 0, open = 0;  // the next step, and the step that is open as far as the worker knows
   for (const auto& one : lists_.at(worker)) {
     const auto step = one.piece.origin.step;
     if (!one.out) {

@@ -1,5 +1,5 @@
-// Independent bookkeeping of an asynchronous exchange: who sent, took and answered which contribution, and what each
-// server must hold after those that it took. Uses none of the counters of the program. When a run goes back to a
+// Independent bookkeeping of an asynchronous exchange: which contributions each member sent, took and answered, and
+// what each server must hold after those that it took. Uses none of the program's counters. When a run goes back to a
 // checkpoint, so does the ledger.
 #pragma once
 
@@ -20,12 +20,12 @@ namespace troupe::tests {
 /// How a server changes what it holds. x ← x − lr·v with v ← momentum·v + g, for each gradient or for the mean of the
 /// first `first` of a step; or x̃ ← x̃ + α(xⁱ − x̃).
 struct server_rule {
-  std::size_t first{0};  ///< 0: each gradient is applied when it comes.
+  std::size_t first{0};  ///< 0: each gradient is applied when it arrives.
   double lr{0}, momentum{0};
-  double alpha{0};  ///< Of a centre; 0 for a parameter server.
+  double alpha{0};  ///< Coefficient of a centre; 0 for a parameter server.
 };
 
-/// What a server must hold after the contributions that it took, in float64.
+/// The state that a server must have after the contributions that it took, in float64.
 class server_model {
  public:
   server_model(const server_rule& rule, const at::Tensor& initial);
@@ -45,7 +45,7 @@ class server_model {
 
   server_rule rule_;
   at::Tensor x_, v_, change_;
-  std::vector<part> came_;  ///< Gradients of the step that is open, with rule_.first.
+  std::vector<part> came_;  ///< Gradients of the open step, if rule_.first > 0.
   std::uint64_t version_{0}, applied_{0}, refused_{0};
 };
 
@@ -59,16 +59,16 @@ class ledger final : public witness {
   void answered(rank_id, const part&) override {}
   void saved(rank_id by, const state_dict& state) override;
 
-  /// Forgets what happened after this checkpoint, or everything. `name`: of the exchange. Returns the number of events
-  /// that are forgotten. Throws std::logic_error if the state of a server in the checkpoint was never saved.
+  /// Forgets what happened after this checkpoint, or everything. `name` is that of the exchange. Returns the number of
+  /// forgotten events. Throws std::logic_error if the state of a server in the checkpoint was never saved.
   std::size_t go_back(const run_state* checkpoint, const std::string& name);
 
   /// Returns what is wrong: a contribution or an answer that was lost or repeated, or values that do not follow from
-  /// what was taken. Empty if everything is in order. `steps`: those with a contribution of every worker; empty if the
-  /// workers share a budget, so that each may have made any number.
+  /// the contributions that were taken. Empty if everything is in order. `steps`: the steps to which every worker
+  /// contributes; empty if the workers share a budget, so that each may have made any number.
   std::string complaint(const std::set<std::uint64_t>& steps, const server_rule& rule, const at::Tensor& initial) const;
 
-  /// Returns the model of a server after everything that it took.
+  /// Returns the model of a server after all contributions that it took.
   server_model model_of(std::uint32_t server, const server_rule& rule, const at::Tensor& initial) const;
 
   /// Returns the number of contributions that the workers have sent to the first server.
@@ -80,11 +80,11 @@ class ledger final : public witness {
     rank_id peer{};
     part piece;
   };
-  using sizes = std::map<rank_id, std::size_t>;  ///< Of the lists of events.
+  using sizes = std::map<rank_id, std::size_t>;  ///< Lengths of the lists of events.
 
   void enter(rank_id by, event one);
   rank_id server(std::uint32_t index) const { return rank_id{workers_ + index}; }
-  /// Returns whether a worker has contributed to all steps but those whose updates had been made when it was answered.
+  /// Returns whether the worker contributed to all steps except those whose updates were made before it was answered.
   bool leaves_out_late_steps_only(rank_id worker, const std::set<std::uint64_t>& steps) const;
   std::vector<std::uint64_t> steps_of(rank_id by, rank_id peer, bool out) const;
 

@@ -1,4 +1,4 @@
-// Nodes linked over loopback, several in one process, and what they have heard.
+// Nodes linked over loopback, several in one process, and the events that they have reported.
 #pragma once
 
 #include "tests/support/doctest.hpp"
@@ -28,7 +28,7 @@ inline constexpr std::int64_t million = 1 << 20;
 inline constexpr std::int64_t window = 16 << 20;
 inline constexpr transport::session_id our_session{std::byte{'o'}, std::byte{'u'}, std::byte{'r'}};
 
-/// Addresses on loopback with free ports.
+/// Returns addresses on loopback with free ports.
 inline std::vector<topology::endpoint> addresses(std::size_t count) {
   transport::free_ports free;
   std::vector<topology::endpoint> result;
@@ -36,17 +36,17 @@ inline std::vector<topology::endpoint> addresses(std::size_t count) {
   return result;
 }
 
-/// Limits of node `node`, which has rank `node`; of models whose largest payload is 4 MiB.
+/// Returns the limits of node `node`, which has rank `node`, for models whose largest payload is 4 MiB.
 inline transport::frame_limits limits_of(std::uint32_t node, std::uint32_t nodes) {
   return {.run = run_id{4}, .world_size = nodes, .first_rank = node, .exchanged = {million}, .total = million};
 }
 
-/// The links of a node and what they have reported. A visitor is admitted as the node of whose index it speaks.
+/// The links of a node and what they have reported. Admits a visitor as the node whose index it sends.
 class node {
  public:
   struct options {
     std::chrono::milliseconds timeout{20'000}, patience{20'000}, silence{20'000};
-    bool holds{false};  ///< Receipts.
+    bool holds{false};  ///< Whether it keeps receipts.
     std::int64_t window_bytes{window};
     std::shared_ptr<const transport::channel_factory> channels{transport::plain_channels()};
   };
@@ -71,13 +71,13 @@ class node {
                                .patience = with.patience});
   }
 
-  ~node() { leave(); }  // while there is somebody to tell
+  ~node() { leave(); }  // while this object can still be called back
 
   void leave() { links = {}; }
 
-  /// Joins, or lets others join.
+  /// Joins the first node, or accepts joining nodes.
   void open() {
-    auto* const own = links.control.get();  // which it no longer is while the links end
+    auto* const own = links.control.get();  // links.control no longer points to it while the links end
     links.control->open(
         {.visited =
              [this, own](transport::visitor_id visitor, control::introduction&& who) {
@@ -108,7 +108,7 @@ class node {
              }});
   }
 
-  /// Waits until `condition` holds, for some seconds; returns whether it does.
+  /// Waits several seconds for `condition`; returns whether it holds.
   template <class Condition>
   bool wait(Condition condition) {
     std::unique_lock lock{mutex_};
@@ -143,7 +143,7 @@ class node {
 
   models::buffer_pool pool;
   transport::links links;
-  bool refuses{false};  ///< Visitors.
+  bool refuses{false};  ///< Whether it refuses visitors.
   int linked{0}, foreign{0};
   std::vector<std::pair<std::uint32_t, control::message>> heard;
   std::vector<std::pair<std::uint32_t, std::string>> parted;
@@ -187,7 +187,7 @@ struct pair_of_nodes {
     REQUIRE(b.wait_linked());
   }
 
-  /// Something goes each way, and nobody is lost.
+  /// Checks that a message arrives in each direction, and that no node is lost.
   void check_alive() {
     const auto before_a = a.count(), before_b = b.count();
     a.links.tensors->send(1, 1, piece_of(0, 1, at::ones({16})));

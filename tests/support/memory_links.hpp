@@ -19,12 +19,12 @@ namespace troupe::testing {
 
 class memory_links final : public transport::tensor_links {
  public:
-  /// What the nodes share.
+  /// State shared by the nodes.
   struct shared {
     explicit shared(std::size_t count) : nodes(count) {}
     std::mutex mutex;
     std::condition_variable changed;
-    std::vector<memory_links*> nodes;  ///< Those that are open.
+    std::vector<memory_links*> nodes;  ///< Open nodes; null for the others.
   };
 
   memory_links(std::uint32_t me, std::vector<control::node_ranks> ranks, std::shared_ptr<shared> all)

@@ -41,7 +41,7 @@ bool is_deadly(const node_fault& fault) {
   return fault.what != kind::slow && !(fault.what == kind::freeze && fault.lasting.count() > 0);
 }
 
-/// Whether a fault separates a node from the first one, at least for some time.
+/// Returns whether a fault separates a node from the first one, at least for some time.
 bool separates(const node_fault& fault, std::uint32_t node) {
   if (fault.what == kind::freeze && fault.node == node) return true;
   const auto between = (fault.node == node && fault.other == 0) || (fault.node == 0 && fault.other == node);
@@ -50,7 +50,7 @@ bool separates(const node_fault& fault, std::uint32_t node) {
   return first_is_gone && node != 0;
 }
 
-/// Whether a failure names the fault.
+/// Returns whether a failure names the fault.
 bool names(const plan& plan, const std::string& failure, const node_fault& fault) {
   const auto has = [&](const std::string& words) { return failure.find(words) != std::string::npos; };
   const auto& node = plan.nodes[fault.node].name;
@@ -114,7 +114,7 @@ void node_runs::check(const simulation_options& options) const {
     if (!nodes[i].end) continue;
     CHECK(nodes[i].ended_at <= limit);  // END-1
     const auto& end = *nodes[i].end;
-    const auto left = waits_to_join && end.signal != 0;  // before the run began, so that another one may take its place
+    const auto left = waits_to_join && end.signal != 0;  // before the run began, so another node may take its place
     const auto apart = left || std::any_of(options.faults.begin(), options.faults.end(),
                                            [i](const auto& fault) { return separates(fault, i); });
     if (!apart) {

@@ -1,4 +1,4 @@
-// Runs of a wiring over simulated nodes, and what must hold however they end.
+// Runs of a wiring over simulated nodes, and the conditions that hold however they end.
 #pragma once
 
 #include "tests/support/wirings.hpp"

@@ -1,5 +1,5 @@
-// A graph that changes, as a second one: in exchange k, member i hears i − 2^(k mod ⌈log₂ n⌉) mod n. Source: Ying et
-// al. 2021, "Exponential graph is provably efficient for decentralized deep training", equation 7.
+// A second graph that changes: in exchange k, member i hears i − 2^(k mod ⌈log₂ n⌉) mod n. Source: Ying et al. 2021,
+// "Exponential graph is provably efficient for decentralized deep training", equation 7.
 #pragma once
 
 #include "troupe/graph.hpp"

@@ -1,4 +1,4 @@
-// Plans of simulations that take a known time.
+// Plans of simulations with a known duration.
 #pragma once
 
 #include "tests/support/tiny.hpp"

@@ -1,4 +1,4 @@
-// A coordinator of two workers under CAF's test scheduler; the actors around it only note what it tells them.
+// A coordinator of two workers under CAF's test scheduler. The actors around it only record its messages.
 #pragma once
 
 #include "tests/support/stepped_system.hpp"
@@ -19,17 +19,17 @@
 
 namespace troupe::testing {
 
-/// What a coordinator had evaluated, recorded and saved.
+/// What a coordinator requested to be evaluated, recorded and saved.
 struct heard {
   std::vector<float> evaluated;
   std::vector<std::string> events;
   std::vector<float> saved, kept;
   std::vector<std::uint64_t> finished, granted;
-  std::uint64_t begun{1};  ///< What workers answer to a halt.
+  std::uint64_t begun{1};  ///< The workers' answer to a halt.
   std::vector<record> lines;
   std::vector<run_state> checkpoints;
   std::vector<std::uint64_t> asked;  ///< Numbers of the requests for states.
-  bool keeps_writing{false};         ///< No checkpoint is ever written to the end.
+  bool keeps_writing{false};         ///< Whether checkpoints stay unfinished.
   std::vector<caf::typed_response_promise<std::uint64_t>> writing;
   std::function<evaluation(const snapshot&)> verdict = [](const snapshot& weights) {
     return evaluation{.step = weights.origin.step, .loss = 1, .accuracy = 0.5, .sample_count = 1};

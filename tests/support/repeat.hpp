@@ -1,4 +1,4 @@
-// How often a test repeats what it does under other seeds, or at other moments.
+// How often a test repeats its cases with other seeds or at other moments.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A folder for the files of one test, and what is in it.
+// A folder for the files of one test, and functions that read it.
 #pragma once
 
 #include "tests/support/doctest.hpp"
@@ -39,7 +39,7 @@ class scratch {
   std::filesystem::path path_;
 };
 
-/// The same, as the current folder of this process for as long as it exists.
+/// The same, and the current folder of this process for as long as it exists.
 class working_folder : public scratch {
  public:
   working_folder() { std::filesystem::current_path(path()); }
@@ -55,7 +55,7 @@ inline std::string read(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// Returns the names of what is in a folder, in order.
+/// Returns the names of the entries of a folder, in order.
 inline std::vector<std::string> names_in(const std::filesystem::path& folder) {
   std::vector<std::string> names;
   for (const auto& each : std::filesystem::directory_iterator(folder)) names.push_back(each.path().filename().string());

@@ -1,4 +1,4 @@
-// The part of a long test that one of several processes runs, and lines that show how far it is.
+// Divides a long test among several processes, and prints lines that show its progress.
 #pragma once
 
 #include <chrono>

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 /// A folder of files of rows.
 class row_folder : public scratch {
  public:
-  /// Compressed, `times` over, one member of gzip each.
+  /// Writes `contents` compressed, `times` over, as one gzip member each.
   fs::path pack(const std::string& name, const std::string& contents, int times = 1) const {
     for (int time = 0; time < times; ++time) {
       const gzFile file = gzopen((path() / name).c_str(), time == 0 ? "wb" : "ab");
@@ -43,7 +43,7 @@ class row_folder : public scratch {
   }
 };
 
-/// All bytes of a file.
+/// Returns all bytes of a file.
 inline std::string contents(const fs::path& file) {
   std::ostringstream text;
   text << std::ifstream{file, std::ios::binary}.rdbuf();
@@ -59,7 +59,7 @@ inline data::dataset_pair load(const std::string& kind, const fs::path& file, co
   return data::find_dataset(kind)->load(from);
 }
 
-/// The message of the data_error that `act` throws.
+/// Returns the message of the data_error that `act` throws.
 inline std::string failure(const std::function<void()>& act) {
   try {
     act();
@@ -69,12 +69,12 @@ inline std::string failure(const std::function<void()>& act) {
   return "no failure";
 }
 
-/// Tells whether `part` occurs in `text`.
+/// Returns whether `part` occurs in `text`.
 inline bool holds(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// The rows as text: `column:value …`, one in a line.
+/// Returns the rows as text: `column:value …`, one row per line.
 inline std::string text_of(const data::dataset& set) {
   std::ostringstream text;
   for (std::int64_t index = 0; index < set.size(); ++index) {
@@ -86,7 +86,7 @@ inline std::string text_of(const data::dataset& set) {
   return text.str();
 }
 
-/// Four samples in LIBSVM's text.
+/// Four samples in LIBSVM's text format.
 inline const std::string small = "1 1:0.5 3:-2e-1 7:1\n-1 2:+4\n+1\n-1 7:1e3\n";
 
 }  // namespace troupe::testing

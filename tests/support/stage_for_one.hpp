@@ -26,7 +26,7 @@ struct setting_of_one {
   optimizer_options optimizer{.lr = 0.1};
 };
 
-/// A replica on the built-in digits, batch 8, and what it begins with.
+/// A replica on the built-in digits with batch 8, and its initial weights.
 struct stage_for_one {
   replica_options options;
   at::Tensor initial;
@@ -47,7 +47,7 @@ struct stage_for_one {
     return replica{options}.run(asked, cancelled, leave);
   }
 
-  /// All parameters but the last, in two buckets from the back: the last layer's, and those before it.
+  /// Returns all parameters but the last, in two buckets from the back: the last layer's, and those before it.
   bucket_destination in_two_buckets(std::size_t last_layer) const {
     const auto first = options.layout.parameters[last_layer].first;
     return {.place = 3,

@@ -18,7 +18,7 @@ struct stepped_config : caf::actor_system_config {
   stepped_config() { set("scheduler.policy", caf::atom("testing")); }
 };
 
-/// Does its jobs at once, on the thread of the owner.
+/// Runs its jobs at once, on the thread of the owner.
 class immediate_lane final : public lane {
  public:
   void post(caf::actor owner, task, job work) override {

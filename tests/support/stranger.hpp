@@ -1,4 +1,4 @@
-// Somebody with a plain socket, who may say anything to a node.
+// A stranger: a plain socket that can send anything to a node.
 #pragma once
 
 #include "tests/support/doctest.hpp"
@@ -33,7 +33,7 @@ inline sockaddr_in address_of(const topology::endpoint& where) {
   return address;
 }
 
-/// Somebody with a plain socket.
+/// A plain socket that can send anything to a node.
 class stranger {
  public:
   explicit stranger(const topology::endpoint& whom) : stranger() { dial(whom); }
@@ -69,7 +69,7 @@ class stranger {
     const auto bytes = control::encode(what);
     tell_bytes({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   }
-  /// Says what should be a control message.
+  /// Sends bytes in place of an encoded control message.
   void tell_bytes(std::string_view words) {
     say(transport::encode({.kind = transport::frame_kind::control,
                            .payload_bytes = words.size(),
@@ -77,7 +77,7 @@ class stranger {
     say(words);
   }
 
-  /// Returns the next bytes that the other side says.
+  /// Returns the next bytes that the other side sends.
   std::vector<std::byte> hear(std::size_t count) {
     std::vector<std::byte> bytes(count);
     REQUIRE(::recv(socket_, bytes.data(), count, MSG_WAITALL) == static_cast<ssize_t>(count));
@@ -86,7 +86,7 @@ class stranger {
   /// Waits for the hello and the welcome of a first node.
   void wait_for_words() { hear(transport::header_bytes + 16 + transport::header_bytes + 25); }
 
-  /// Returns whether the other side closes within `patience`; what it says meanwhile is thrown away.
+  /// Returns whether the other side closes within `patience`. Discards what it sends meanwhile.
   bool is_left(std::chrono::milliseconds patience = std::chrono::seconds{10}) {
     const auto until = std::chrono::steady_clock::now() + patience;
     for (;;) {
@@ -102,7 +102,7 @@ class stranger {
   int socket_;
 };
 
-/// Somebody who listens where a node should.
+/// A socket that listens in place of a node.
 class listener {
  public:
   explicit listener(const topology::endpoint& where) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {

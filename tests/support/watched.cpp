@@ -12,7 +12,7 @@ namespace troupe::tests {
 
 namespace {
 
-/// Passes everything on, and reports it to a witness.
+/// Forwards everything, and reports it to a witness.
 class reported final : public outbox {
  public:
   reported(outbox& out, rank_id by, witness& who) : out_(out), by_(by), who_(who) {}
@@ -77,7 +77,7 @@ class ordering_server final : public wrapping_member {
 
  private:
   std::deque<std::uint32_t> order_;
-  std::multimap<std::uint32_t, part> early_;  ///< By worker; a worker's own stay in their order.
+  std::multimap<std::uint32_t, part> early_;  ///< By worker, each worker's contributions in their order.
 };
 
 }  // namespace

@@ -21,11 +21,11 @@ class witness {
   virtual void saved(rank_id /*by*/, const state_dict& /*state*/) {}
 };
 
-/// Returns `kind`, whose members and servers report what they do to `who`.
+/// Returns `kind`, with members and servers that report their actions to the witness.
 exchange_kind watched(exchange_kind kind, std::shared_ptr<witness> who);
 
-/// Returns `kind`, whose servers take contributions in this order of workers, whatever the order in which they come:
-/// what comes too early is kept. Every worker's index stands in it as often as it contributes.
+/// Returns `kind`, with servers that take contributions in this order of workers, whatever the order of arrival, and
+/// keep those that arrive too early. Every worker's index occurs in `workers` as often as the worker contributes.
 exchange_kind in_order(exchange_kind kind, std::vector<std::uint32_t> workers);
 
 }  // namespace troupe::tests

@@ -103,7 +103,7 @@ const std::vector<tiny_options>& deterministic_wirings() {
 
 namespace {
 
-/// A server of two pairs, each of which makes one gradient.
+/// A server of two pairs. Each pair produces one gradient.
 tiny_options server_of_pairs() {
   auto options = hierarchy();
   options.loop = {"gradient", "left", "right", "between"};
@@ -119,7 +119,7 @@ setting_values one_memory() {
   return {{"lock", false}, {"atomic", false}, {"replicas", std::string{"machine"}}};
 }
 
-/// Two memories of two workers each, averaged by the first of each.
+/// Two memories of two workers each. The first workers of both average the memories.
 tiny_options averaged_memories() {
   return {
       .workers = 4,
@@ -134,7 +134,7 @@ tiny_options averaged_memories() {
                      .options = automatic()}}};
 }
 
-/// All wait for their neighbours, and some are pulled to a centre that waits for nobody.
+/// All workers wait for their neighbours. Some are also pulled to a centre, which waits for no worker.
 tiny_options mixture() {
   return {.workers = 4,
           .loop = {"gradient", "mix", "pull", "apply"},

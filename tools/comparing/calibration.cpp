@@ -26,7 +26,7 @@ using std::chrono::microseconds;
 
 namespace {
 
-/// Keys that begin like this may differ: they place the workers, and say how long things take.
+/// Prefixes of keys that may differ: these keys place the workers or determine how long operations take.
 constexpr std::array placement{"link.", "node.", "transport."};
 
 /// Reads the lines of metrics.jsonl. Returns whether the run has finished.
@@ -34,7 +34,7 @@ bool read_metrics(const fs::path& path, run_figures& into) {
   bool finished = false;
   std::vector<std::optional<double>> epochs;
   for (const auto& line : telemetry::records_of(read_text(path))) {
-    if (line.event == "resume") return false;  // its times are of two machines, or of two loads of one
+    if (line.event == "resume") return false;  // its times may come from two machines, or from one under two loads
     if (line.event == "epoch") epochs.push_back(line.epoch_seconds);
     if (line.event != "end") continue;
     finished = line.status == "done";
@@ -73,13 +73,13 @@ std::string signed_text(double value, const char* format) {
   return text.data();
 }
 
-/// Pads a text to so many characters; a dash that is one character has three bytes.
+/// Pads text to `width` characters. The dash is one character, but has three bytes.
 std::string padded(const std::string& text, std::size_t width) {
   const auto shown = text.size() - 2 * static_cast<std::size_t>(text == "–");
   return shown < width ? std::string(width - shown, ' ') + text : text;
 }
 
-/// Returns a time multiplied by a ratio, but four months at most: the files may have any numbers.
+/// Returns a time multiplied by a ratio, but at most four months, because the files may contain any numbers.
 microseconds scaled(microseconds time, double ratio) {
   const auto product = static_cast<double>(time.count()) * ratio;
   return microseconds{product < 1 ? 1 : product < 1e13 ? std::llround(product) : 10'000'000'000'000};
@@ -91,45 +91,46 @@ run_figures read_figures(const fs::path& folder) {
   for (const auto* name : {"metrics.jsonl", "workers.csv"})
     if (!exists(folder / name))
       throw input_error(folder.string() + ": there is no " + name + "; expected the results folder of a finished run");
-  run_figures found;
-  if (!read_metrics(folder / "metrics.jsonl", found))
+  run_figures figures;
+  if (!read_metrics(folder / "metrics.jsonl", figures))
     throw input_error(folder.string() +
                       ": the run has not made all its steps in one go, so that its times cannot be compared; expected "
                       "the results folder of a run that ended with the status \"done\" and was not continued");
   const auto workers = folder / "workers.csv", links = folder / "links.csv";
-  for (const auto& one : results::workers_in(read_text(workers), workers.string())) {
-    found.workers += 1;
-    found.steps += static_cast<double>(one.steps);
-    found.busy += one.busy;
-    found.data_wait += one.data_wait;
-    found.exchange_wait += one.exchange_wait;
+  for (const auto& worker : results::workers_in(read_text(workers), workers.string())) {
+    figures.workers += 1;
+    figures.steps += static_cast<double>(worker.steps);
+    figures.busy += worker.busy;
+    figures.data_wait += worker.data_wait;
+    figures.exchange_wait += worker.exchange_wait;
   }
-  if (found.steps == 0) throw input_error(workers.string() + ": expected the steps and times of each worker");
+  if (figures.steps == 0) throw input_error(workers.string() + ": expected the steps and times of each worker");
   if (exists(links))
-    for (const auto& one : results::links_in(read_text(links), links.string()))
-      found.busiest_share = std::max(found.busiest_share.value_or(0), one.busy_share);
-  return found;
+    for (const auto& link : results::links_in(read_text(links), links.string()))
+      figures.busiest_share = std::max(figures.busiest_share.value_or(0), link.busy_share);
+  return figures;
 }
 
 void check_same_run(const topology::topology& file, const fs::path& folder) {
   const auto path = folder / "topology.toml";
   if (!exists(path))
     throw input_error(folder.string() + ": there is no topology.toml; expected the results folder of a finished run");
-  const auto here = topology::values_of(topology::canonical(file)),
-             there = topology::values_of(topology::canonical(topology::load(path)));
+  const auto file_values = topology::values_of(topology::canonical(file)),
+             run_values = topology::values_of(topology::canonical(topology::load(path)));
   const auto shown = [](const auto& values, const std::string& key) {
     const auto found = values.find(key);
     return found == values.end() ? std::string("unset") : topology::printable(found->second);
   };
   std::set<std::string> keys;
-  for (const auto* values : {&here, &there})
+  for (const auto* values : {&file_values, &run_values})
     for (const auto& [key, value] : *values) keys.insert(key);
   std::vector<std::string> different;
   for (const auto& key : keys) {
     const auto may_differ =
         std::any_of(placement.begin(), placement.end(), [&](const char* section) { return key.starts_with(section); });
-    const auto before = shown(there, key), now = shown(here, key);
-    if (!may_differ && before != now) different.push_back(key + " is " + before + " there and " + now + " here");
+    const auto in_run = shown(run_values, key), in_file = shown(file_values, key);
+    if (!may_differ && in_run != in_file)
+      different.push_back(key + " is " + in_run + " there and " + in_file + " here");
   }
   if (different.empty()) return;
   constexpr std::size_t most_listed = 5;
@@ -147,9 +148,10 @@ std::optional<double> quantity::difference() const {
 
 std::vector<quantity> quantities_of(const run_figures& real, const run_figures& predicted) {
   using unit = quantity::unit;
-  std::vector<quantity> all;
-  const auto add = [&](const char* name, unit in, const std::function<std::optional<double>(const run_figures&)>& of) {
-    all.push_back({.name = name, .in = in, .real = of(real), .predicted = of(predicted)});
+  std::vector<quantity> quantities;
+  const auto add = [&](const char* name, unit in,
+                       const std::function<std::optional<double>(const run_figures&)>& value_of) {
+    quantities.push_back({.name = name, .in = in, .real = value_of(real), .predicted = value_of(predicted)});
   };
   const auto share = [](const run_figures& run, double seconds) {
     return seconds / static_cast<double>(run.workers) / run.train_seconds;
@@ -163,43 +165,44 @@ std::vector<quantity> quantities_of(const run_figures& real, const run_figures& 
   add("busiest_link_share", unit::share, [](const auto& run) { return run.busiest_share; });
   add("staleness_mean", unit::number, [](const auto& run) { return run.staleness_mean; });
   add("bytes_sent", unit::bytes, [](const auto& run) { return std::optional{run.bytes_sent}; });
-  std::erase_if(all, [](const quantity& one) { return !one.real && !one.predicted; });
-  return all;
+  std::erase_if(quantities, [](const quantity& entry) { return !entry.real && !entry.predicted; });
+  return quantities;
 }
 
 attribution explain(const run_figures& real, const run_figures& predicted, microseconds gradient,
                     const simulate_timing& simulate) {
   microseconds fitting{gradient};
-  // Searches the time of a gradient with which a step computes for so long, and returns the training time with it. What
-  // a step computes is not quite proportional to that, because it includes other work and waiting for cores.
+  // Searches for the gradient time with which a step computes for `seconds_per_step`, and returns the training time
+  // with that gradient time. The computing time of a step is not quite proportional to the gradient time, because it
+  // includes other work and waiting for cores.
   const auto fit = [&](double seconds_per_step) {
     constexpr int tries = 3;
     constexpr double close_enough = 0.005;
-    auto found = predicted;
+    auto simulated = predicted;
     for (int i = 0; i < tries; ++i) {
-      const auto ratio = seconds_per_step / found.computing_per_step();
+      const auto ratio = seconds_per_step / simulated.computing_per_step();
       if (std::abs(ratio - 1) < close_enough && i > 0) break;
       fitting = scaled(fitting, ratio);
-      found = simulate(fitting);
+      simulated = simulate(fitting);
     }
-    return found.train_seconds;
+    return simulated.train_seconds;
   };
-  attribution made{.whole = real.train_seconds - predicted.train_seconds};
+  attribution result{.whole = real.train_seconds - predicted.train_seconds};
   if (predicted.computing_per_step() <= 0) {
-    made.gradient = gradient;
-    made.rest = made.whole;
-    return made;
+    result.gradient = gradient;
+    result.rest = result.whole;
+    return result;
   }
   const auto as_long = fit(real.computing_per_step());
-  made.gradient = fitting;
-  made.of_gradient = as_long - predicted.train_seconds;
+  result.gradient = fitting;
+  result.of_gradient = as_long - predicted.train_seconds;
   constexpr double worth_a_simulation = 0.001;
   if (real.data_wait > worth_a_simulation * real.busy) {
     fitting = gradient;
-    made.of_data = fit(real.computing_per_step() + real.waiting_per_step()) - as_long;
+    result.of_data = fit(real.computing_per_step() + real.waiting_per_step()) - as_long;
   }
-  made.rest = made.whole - made.of_gradient - made.of_data;
-  return made;
+  result.rest = result.whole - result.of_gradient - result.of_data;
+  return result;
 }
 
 namespace {
@@ -221,8 +224,9 @@ std::string verdict(const attribution& why, microseconds gradient) {
              ? "most of it is time in which workers neither compute nor wait for samples, and that is not modelled: "
                "handling of messages, other processes on the machine, or a network that is slower than [[link]] "
                "says"
-             : "most of it is time for which the simulation lets workers wait, and the run did not: a network that "
-               "is faster than [[link]] says, or more cores than simulate.cores";
+             : "most of it is waiting: workers wait longer in the simulation than they did in the run, because the "
+               "network "
+               "is faster than [[link]] states, or there are more cores than simulate.cores";
 }
 
 }  // namespace
@@ -233,10 +237,10 @@ std::string text_of(const fs::path& folder, const std::vector<quantity>& all, co
   const auto name = [&](std::string text) { return text + std::string(of_name - std::min(of_name, text.size()), ' '); };
   auto text = name("against " + folder.filename().string()) + padded("real", of_value) + padded("predicted", of_value) +
               padded("difference", of_value) + "\n";
-  for (const auto& one : all) {
-    const auto difference = one.difference();
-    text += name(readable(one.name)) + padded(value_text(one, one.real), of_value) +
-            padded(value_text(one, one.predicted), of_value) +
+  for (const auto& entry : all) {
+    const auto difference = entry.difference();
+    text += name(readable(entry.name)) + padded(value_text(entry, entry.real), of_value) +
+            padded(value_text(entry, entry.predicted), of_value) +
             padded(difference ? signed_text(100 * *difference, "%+.1f %%") : "–", of_value) + "\n";
   }
   const auto seconds = [](double value) { return signed_text(value, "%+.3g s"); };
@@ -251,11 +255,11 @@ std::string text_of(const fs::path& folder, const std::vector<quantity>& all, co
 std::string json_of(const fs::path& folder, const std::vector<quantity>& all, const attribution& why,
                     microseconds gradient) {
   json quantities = json::object();
-  const auto value = [](const std::optional<double>& of) { return of ? json(*of) : json(nullptr); };
-  for (const auto& one : all)
-    quantities[one.name] = {
-        {"real", value(one.real)}, {"predicted", value(one.predicted)}, {"difference", value(one.difference())}};
-  const auto delay = [](microseconds of) { return std::chrono::duration<double>(of).count(); };
+  const auto value = [](const std::optional<double>& number) { return number ? json(*number) : json(nullptr); };
+  for (const auto& entry : all)
+    quantities[entry.name] = {
+        {"real", value(entry.real)}, {"predicted", value(entry.predicted)}, {"difference", value(entry.difference())}};
+  const auto delay = [](microseconds duration) { return std::chrono::duration<double>(duration).count(); };
   const json text{
       {"event", "against"},
       {"folder", folder.string()},

@@ -14,14 +14,14 @@
 
 namespace troupe::comparing {
 
-/// What the files of a finished run say. Sums are over all workers.
+/// Figures from the files of a finished run. Sums are over all workers.
 struct run_figures {
   std::uint64_t workers{0};
   double steps{0};
   double train_seconds{0};
   double busy{0}, data_wait{0}, exchange_wait{0};  ///< Seconds; see workers.csv in docs/outputs.md.
   double bytes_sent{0};
-  /// Median over its epochs: the first one is longer, because the workers allocate memory.
+  /// Median over the epochs: the first epoch is longer, because the workers allocate memory.
   std::optional<double> epoch_seconds{};
   std::optional<double> samples_per_second{}, staleness_mean{};
   std::optional<double> busiest_share{};  ///< Share of the time in which the busiest emulated interface was in use.
@@ -51,21 +51,21 @@ struct quantity {
 /// Returns all quantities that both runs may have.
 std::vector<quantity> quantities_of(const run_figures& real, const run_figures& predicted);
 
-/// Simulates the timing of the run with this time of a gradient.
+/// Simulates the timing of the run with the given gradient time.
 using simulate_timing = std::function<run_figures(std::chrono::microseconds gradient)>;
 
 /// How much of the difference in training time, real minus predicted, each cause explains. The parts add up to the
 /// whole.
 struct attribution {
-  std::chrono::microseconds gradient{0};  ///< The time of a gradient with which computing takes as long as it did.
+  std::chrono::microseconds gradient{0};  ///< Gradient time with which computing takes as long as in the real run.
   double whole{0};                        ///< Seconds, as are the following.
-  double of_gradient{0};                  ///< Explained by that time of a gradient.
+  double of_gradient{0};                  ///< Explained by that gradient time.
   double of_data{0};                      ///< Explained by waiting for samples, which is not modelled.
   double rest{0};                         ///< Explained by neither.
 };
 
-/// Attributes the difference between two runs by simulating: first with a gradient that takes as long as it did in the
-/// real run, then with the time added that workers waited for samples.
+/// Attributes the difference between two runs by simulating: first with gradients that take as long as in the real run,
+/// then also with the time for which workers waited for samples.
 attribution explain(const run_figures& real, const run_figures& predicted, std::chrono::microseconds gradient,
                     const simulate_timing& simulate);
 

@@ -36,7 +36,7 @@ child_runner::child_runner(signal_watch& signals)
     const std::lock_guard lock(mutex_);
     if (process_ > 0) kill(process_, SIGCONT);
   });
-  std::signal(SIGCHLD, SIG_DFL);  // an ignored SIGCHLD is inherited, and discards exit statuses
+  std::signal(SIGCHLD, SIG_DFL);  // an ignored SIGCHLD is inherited and discards exit statuses
 }
 
 child_runner::~child_runner() {
@@ -74,7 +74,7 @@ int child_runner::wait_for(pid_t process, const std::function<void(std::chrono::
   siginfo_t ignored{};
   while (waitid(P_PID, static_cast<id_t>(process), &ignored, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
   }
-  const std::lock_guard lock(mutex_);  // after it is reaped, its number may be that of another process
+  const std::lock_guard lock(mutex_);  // once the child is reaped, another process may get its number
   process_ = -1;
   int status = 0;
   if (waitpid(process, &status, 0) < 0 || !WIFEXITED(status)) return 1;

@@ -1,5 +1,5 @@
-// Runs `troupe run` or `troupe simulate` as a child process, so that every run of a comparison begins with a fresh
-// process, and none can end the comparison.
+// Runs `troupe run` or `troupe simulate` as a child process, so that every run of a comparison starts in a fresh
+// process and cannot end the comparison.
 #pragma once
 
 #include "troupe/runtime/node/signals.hpp"
@@ -16,7 +16,7 @@
 
 namespace troupe::comparing {
 
-/// Runs child processes one after the other, and passes the first signal on to the one that runs. Create it before any
+/// Runs child processes one after the other and forwards the first signal to the running child. Create it before any
 /// other thread is started; see signal_watch. No child outlives this process.
 class child_runner {
  public:
@@ -31,7 +31,7 @@ class child_runner {
   int run(const std::vector<std::string>& arguments, const std::filesystem::path& log,
           const std::function<void(std::chrono::milliseconds)>& tick);
 
-  /// Returns the signal that this process has received, or 0. Nothing more must be run after one.
+  /// Returns the signal that this process has received, or 0. After a signal, run nothing more.
   int signal() const { return signal_; }
 
  private:
@@ -40,9 +40,9 @@ class child_runner {
 
   signal_watch& signals_;
   std::mutex mutex_;
-  pid_t process_{-1};  ///< The child that runs and has not been reaped; guarded by mutex_.
+  pid_t process_{-1};  ///< The child that has not been reaped, or -1; guarded by mutex_.
   std::atomic<int> signal_{0};
-  signal_handler handler_;  ///< The last member: it uses the others.
+  signal_handler handler_;  ///< The last member, because it uses the others.
 };
 
 }  // namespace troupe::comparing

@@ -44,7 +44,7 @@ struct comparison {
   std::optional<double> target{};  ///< Validation accuracy to which the time is measured, from 0 to 1.
   bool simulated{false};
   std::string started{};  ///< UTC time, such as "2025-11-24 09:30".
-  /// Fingerprints of the machines on which runs were made, each by readable names. Almost always one.
+  /// Fingerprints of the machines on which runs were made: values by readable names. There is almost always one.
   std::vector<std::map<std::string, std::string>> machines{};
 };
 
@@ -57,7 +57,7 @@ struct planned_run {
 };
 
 /// Returns all runs in the order in which they are made: interleaved, so that a machine that becomes slower affects
-/// every variant alike. Each repeat begins with another variant.
+/// every variant alike. Each repeat begins with a different variant.
 std::vector<planned_run> runs_of(const comparison& what);
 
 /// Returns the results folder of a run, from the folder of the comparison.
@@ -77,12 +77,12 @@ struct run_result {
   std::optional<double> seconds{};
   std::optional<std::uint64_t> samples{}, updates{}, bytes_sent{};
   std::optional<double> final_accuracy{}, best_accuracy{};
-  /// At the first evaluation whose accuracy is at least the target.
+  /// Values at the first evaluation whose accuracy is at least the target.
   std::optional<double> seconds_to_target{};
   std::optional<std::uint64_t> bytes_to_target{}, samples_to_target{};
   std::optional<double> staleness_mean{};
   std::optional<double> train_seconds{};
-  std::optional<double> idle_share{};  ///< Mean share of that time in which the workers waited for an exchange.
+  std::optional<double> idle_share{};  ///< Mean share of the training time in which workers waited for an exchange.
   std::vector<point> points{};         ///< In order of steps, at most one for each.
 
   /// Returns whether the run need not be made again.

@@ -26,7 +26,7 @@ struct ranked_variant {
   spread value;
 };
 
-/// By what the variants are ranked.
+/// A value by which variants are ranked.
 struct ranking {
   std::string heading;
   std::function<std::optional<spread>(const summary&)> value;
@@ -36,14 +36,14 @@ struct ranking {
 
 /// Returns the variants with a finite median, the best first.
 std::vector<ranked_variant> ranked(const ranking& by, const comparison& what, const std::vector<summary>& of) {
-  std::vector<ranked_variant> found;
+  std::vector<ranked_variant> order;
   for (std::size_t i = 0; i < of.size(); ++i)
     if (const auto is = by.value(of[i]); is && std::isfinite(is->median))
-      found.push_back({what.variants[i].label, *is});
-  std::stable_sort(found.begin(), found.end(), [&](const ranked_variant& a, const ranked_variant& b) {
+      order.push_back({what.variants[i].label, *is});
+  std::stable_sort(order.begin(), order.end(), [&](const ranked_variant& a, const ranked_variant& b) {
     return by.largest_wins ? a.value.median > b.value.median : a.value.median < b.value.median;
   });
-  return found;
+  return order;
 }
 
 std::string with_range(const ranking& by, const spread& of) {
@@ -87,10 +87,10 @@ std::optional<spread> taken(const std::optional<to_target>& of) {
 void add_target(conclusion& found, const comparison& what, const std::vector<summary>& of) {
   const auto goal = human_number(100 * *what.target) + " %";
   const ranking time{.heading = "Fastest to " + goal,
-                     .value = [](const summary& one) { return taken(one.seconds_to_target); },
+                     .value = [](const summary& measured) { return taken(measured.seconds_to_target); },
                      .text = seconds_text};
   const ranking bytes{.heading = "Fewest bytes to " + goal,
-                      .value = [](const summary& one) { return taken(one.bytes_to_target); },
+                      .value = [](const summary& measured) { return taken(measured.bytes_to_target); },
                       .text = bytes_text};
   const auto any = add_best(found, time, what, of);
   add_best(found, bytes, what, of);
@@ -113,17 +113,17 @@ void add_confounders(conclusion& found, const comparison& what) {
   std::set<std::string> chosen;
   for (const auto& [key, value] : what.variants.front().varied) chosen.insert(key);
   std::vector<std::string> keys;
-  for (const auto& each : differing_settings(what))
-    if (is_of_training(each.key) && !chosen.contains(each.key)) keys.push_back(each.key);
+  for (const auto& differing : differing_settings(what))
+    if (is_of_training(differing.key) && !chosen.contains(differing.key)) keys.push_back(differing.key);
   if (!keys.empty())
     found.limits.push_back("The variants also differ in " + topology::listed(keys, "and") +
                            ", so not every difference is due to the wiring.");
 }
 
 void add_setting(conclusion& found, const comparison& what) {
-  const auto has_links = std::any_of(what.variants.begin(), what.variants.end(), [](const variant& each) {
-    const auto link = each.settings.lower_bound("link.");
-    return link != each.settings.end() && link->first.starts_with("link.");
+  const auto has_links = std::any_of(what.variants.begin(), what.variants.end(), [](const variant& candidate) {
+    const auto link = candidate.settings.lower_bound("link.");
+    return link != candidate.settings.end() && link->first.starts_with("link.");
   });
   if (what.simulated)
     found.limits.push_back(
@@ -142,17 +142,18 @@ void add_setting(conclusion& found, const comparison& what) {
 }
 
 void add_counts(conclusion& found, const comparison& what, const std::vector<summary>& of) {
-  std::size_t made = 0, finished = 0, least = 0, most = 0;
-  for (const auto& one : of) {
-    made += one.runs;
-    finished += one.finished;
-    most = std::max(most, one.finished);
-    if (one.finished > 0) least = least == 0 ? one.finished : std::min(least, one.finished);
+  std::size_t started = 0, finished = 0, least = 0, most = 0;
+  for (const auto& measured : of) {
+    started += measured.runs;
+    finished += measured.finished;
+    most = std::max(most, measured.finished);
+    if (measured.finished > 0) least = least == 0 ? measured.finished : std::min(least, measured.finished);
   }
-  const auto all = what.variants.size() * what.repeats;
-  if (made < all) found.limits.push_back(counted(all - made, "run") + " of " + grouped(all) + " not made yet.");
-  if (finished < made)
-    found.limits.push_back(counted(made - finished, "run") + " of " + grouped(all) +
+  const auto planned = what.variants.size() * what.repeats;
+  if (started < planned)
+    found.limits.push_back(counted(planned - started, "run") + " of " + grouped(planned) + " not made yet.");
+  if (finished < started)
+    found.limits.push_back(counted(started - finished, "run") + " of " + grouped(planned) +
                            " failed or interrupted, and left out of all medians.");
   if (least == 1)
     found.limits.push_back(std::string(most == 1 ? "Each variant ran once" : "Some variants ran only once") +
@@ -173,9 +174,9 @@ namespace {
 
 /// Returns the value of a key without quotes; empty if the variant does not have it.
 std::string value_of(const variant& of, const std::string& key) {
-  const auto found = of.settings.find(key);
-  if (found == of.settings.end()) return {};
-  const auto& value = found->second;
+  const auto entry = of.settings.find(key);
+  if (entry == of.settings.end()) return {};
+  const auto& value = entry->second;
   return value.size() >= 2 && value.front() == '"' && value.back() == '"' ? value.substr(1, value.size() - 2) : value;
 }
 
@@ -198,39 +199,39 @@ std::optional<std::pair<std::string, std::string>> exchange_key(const std::strin
   return std::pair(key.substr(0, dot), key.substr(dot + 1));
 }
 
-/// Returns whether a key of an exchange can be left out: only some variants have it, and all of those the default.
+/// Returns whether a key of an exchange can be left out: only some variants have it, all of them with its default.
 bool is_idle_default(const comparison& what, const std::string& key) {
   const auto parts = exchange_key(key);
   if (!parts) return false;
   bool in_all = true;
-  for (const auto& each : what.variants) {
-    if (!each.settings.contains(key)) {
+  for (const auto& candidate : what.variants) {
+    if (!candidate.settings.contains(key)) {
       in_all = false;
       continue;
     }
-    const auto* kind = find_exchange(value_of(each, parts->first + ".kind"));
-    if (kind == nullptr || each.given.contains(key)) return false;
+    const auto* kind = find_exchange(value_of(candidate, parts->first + ".kind"));
+    if (kind == nullptr || candidate.given.contains(key)) return false;
     const auto is_it = [&](const setting& row) { return row.name == parts->second; };
     const auto row = std::find_if(kind->settings.begin(), kind->settings.end(), is_it);
     if (row == kind->settings.end()) return false;
     const auto usual = row->default_text;
     const bool is_quoted = usual.size() >= 2 && usual.front() == '"' && usual.back() == '"';
-    if (!are_equal(value_of(each, key), is_quoted ? usual.substr(1, usual.size() - 2) : usual)) return false;
+    if (!are_equal(value_of(candidate, key), is_quoted ? usual.substr(1, usual.size() - 2) : usual)) return false;
   }
   return !in_all;
 }
 
-/// Returns a key with the name of its exchange in place of the number, if all variants agree on it, and without either
-/// if no variant has a second exchange.
+/// Returns a key with the name of its exchange in place of the number if all variants agree on the name, and with
+/// neither if no variant has a second exchange.
 std::string shown_key(const comparison& what, const std::string& key) {
   const auto parts = exchange_key(key);
   if (!parts) return key;
   std::set<std::string> names;
   bool has_several = false;
-  for (const auto& each : what.variants) {
-    if (const auto name = value_of(each, parts->first + ".name"); !name.empty()) names.insert(name);
-    const auto second = each.settings.lower_bound("exchange.1.");
-    has_several |= second != each.settings.end() && second->first.starts_with("exchange.1.");
+  for (const auto& candidate : what.variants) {
+    if (const auto name = value_of(candidate, parts->first + ".name"); !name.empty()) names.insert(name);
+    const auto second = candidate.settings.lower_bound("exchange.1.");
+    has_several |= second != candidate.settings.end() && second->first.starts_with("exchange.1.");
   }
   if (!has_several) return "exchange." + parts->second;
   return names.size() == 1 ? "exchange." + *names.begin() + "." + parts->second : key;
@@ -240,44 +241,48 @@ std::string shown_key(const comparison& what, const std::string& key) {
 
 std::vector<differing_setting> differing_settings(const comparison& what) {
   std::set<std::string> keys;
-  for (const auto& each : what.variants)
-    for (const auto& [key, value] : each.settings) keys.insert(key);
-  std::vector<differing_setting> found;
+  for (const auto& candidate : what.variants)
+    for (const auto& [key, value] : candidate.settings) keys.insert(key);
+  std::vector<differing_setting> differing;
   for (const auto& key : keys) {
     if (is_idle_default(what, key)) continue;
     differing_setting setting{.key = key, .values = {}, .shown = shown_key(what, key)};
-    for (const auto& each : what.variants) {
-      const auto value = each.settings.find(key);
-      setting.values.push_back(value == each.settings.end() ? std::string() : value->second);
+    for (const auto& candidate : what.variants) {
+      const auto value = candidate.settings.find(key);
+      setting.values.push_back(value == candidate.settings.end() ? std::string() : value->second);
     }
     const auto same = std::adjacent_find(setting.values.begin(), setting.values.end(), std::not_equal_to<>());
-    if (same != setting.values.end()) found.push_back(std::move(setting));
+    if (same != setting.values.end()) differing.push_back(std::move(setting));
   }
-  return found;
+  return differing;
 }
 
 conclusion conclude(const comparison& what, const std::vector<summary>& of) {
-  conclusion found;
+  conclusion result;
   if (what.target) {
-    add_target(found, what, of);
+    add_target(result, what, of);
   } else {
-    add_best(found,
-             {.heading = "Shortest run", .value = [](const summary& one) { return one.seconds; }, .text = seconds_text},
+    add_best(result,
+             {.heading = "Shortest run",
+              .value = [](const summary& measured) { return measured.seconds; },
+              .text = seconds_text},
              what, of);
-    add_best(found,
-             {.heading = "Fewest bytes", .value = [](const summary& one) { return one.bytes; }, .text = bytes_text},
+    add_best(result,
+             {.heading = "Fewest bytes",
+              .value = [](const summary& measured) { return measured.bytes; },
+              .text = bytes_text},
              what, of);
   }
-  add_best(found,
+  add_best(result,
            {.heading = "Best final accuracy",
-            .value = [](const summary& one) { return one.final_accuracy; },
+            .value = [](const summary& measured) { return measured.final_accuracy; },
             .text = percent_text,
             .largest_wins = true},
            what, of);
-  add_counts(found, what, of);
-  add_confounders(found, what);
-  add_setting(found, what);
-  return found;
+  add_counts(result, what, of);
+  add_confounders(result, what);
+  add_setting(result, what);
+  return result;
 }
 
 }  // namespace troupe::comparing

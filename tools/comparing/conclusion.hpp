@@ -36,11 +36,11 @@ conclusion conclude(const comparison& what, const std::vector<summary>& of);
 struct differing_setting {
   std::string key{};
   std::vector<std::string> values{};
-  std::string shown{};  ///< The key as readers see it: that of an exchange by its name instead of its number.
+  std::string shown{};  ///< The key as readers see it, with the name of an exchange instead of its number.
 };
 
 /// Returns the settings that are not the same in all variants, in alphabetical order, without the seed. A setting that
-/// only some kinds of exchange have is left out where no file sets it and every value is the default.
+/// only some kinds of exchange have is left out if no file sets it and every value is the default.
 std::vector<differing_setting> differing_settings(const comparison& what);
 
 }  // namespace troupe::comparing

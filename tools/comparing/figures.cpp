@@ -25,10 +25,10 @@ using to_text = std::function<std::string(double)>;
 
 /// A quantity, and the unit in which an axis shows it.
 struct axis_quantity {
-  std::string name;   ///< In names of files and headers of CSV files, with the unit in which it is measured.
-  std::string title;  ///< On the axis, with the unit in which it is shown.
+  std::string name;   ///< Used in file names and CSV headers, in the unit of measurement.
+  std::string title;  ///< Title of the axis, with the unit in which it is shown.
   double unit{1};     ///< Size of that unit.
-  to_text text;       ///< How a value is written.
+  to_text text;       ///< Formats a value.
 };
 
 axis_quantity time_of(const comparison& what, double largest) {
@@ -53,8 +53,8 @@ using get_spread = std::function<std::optional<spread>(const curve_point&)>;
 
 double largest_of(const std::vector<summary>& of, const get_value& value) {
   double largest = 0;
-  for (const auto& one : of)
-    for (const auto& at : one.curve) largest = std::max(largest, value(at).value_or(0));
+  for (const auto& measured : of)
+    for (const auto& at : measured.curve) largest = std::max(largest, value(at).value_or(0));
   return largest;
 }
 
@@ -83,8 +83,8 @@ bool are_wide_apart(const std::vector<double>& values) {
 /// Returns where the series of a figure end on the horizontal axis.
 std::vector<double> ends_of(const figure& of) {
   std::vector<double> ends;
-  for (const auto& each : of.all)
-    if (!each.marks.empty()) ends.push_back(each.marks.back().x);
+  for (const auto& line : of.all)
+    if (!line.marks.empty()) ends.push_back(line.marks.back().x);
   return ends;
 }
 
@@ -161,13 +161,17 @@ std::vector<cost> costs_of(const comparison& what, const std::vector<summary>& o
     return from && from->is_finite() ? std::optional(from->taken) : std::nullopt;
   };
   std::vector<cost> costs(2);
-  costs[0].value = [=](const summary& one) { return of_target ? taken(one.seconds_to_target) : one.seconds; };
-  costs[1].value = [=](const summary& one) { return of_target ? taken(one.bytes_to_target) : one.bytes; };
+  costs[0].value = [=](const summary& measured) {
+    return of_target ? taken(measured.seconds_to_target) : measured.seconds;
+  };
+  costs[1].value = [=](const summary& measured) {
+    return of_target ? taken(measured.bytes_to_target) : measured.bytes;
+  };
   std::vector<double> largest;
-  for (const auto& each : costs) {
+  for (const auto& by : costs) {
     double most = 0;
-    for (const auto& one : of)
-      if (const auto value = each.value(one))
+    for (const auto& measured : of)
+      if (const auto value = by.value(measured))
         most = std::max(most, std::isfinite(value->high) ? value->high : value->median);
     largest.push_back(most);
   }
@@ -230,22 +234,23 @@ figure_pair points(const comparison& what, const std::vector<summary>& of, const
   auto csv = "variant," + by.of.name + ",lowest,highest,final_accuracy,lowest_accuracy,highest_accuracy,repeats\n";
   for (std::size_t i = 0; i < of.size(); ++i) {
     const auto& label = what.variants[i].label;
-    series one{.name = label, .style = i, .marks = {}}, inverse = one;
+    series marker{.name = label, .style = i, .marks = {}}, inverse = marker;
     const auto x = by.value(of[i]);
     if (const auto& y = of[i].final_accuracy; x && y) {
-      one.marks.push_back({.x = x->median / by.of.unit,
-                           .y = 100 * y->median,
-                           .x_range = range_of(*x, 1 / by.of.unit),
-                           .y_range = range_of(*y, 100),
-                           .text = label + ": " + spread_text(y, percent_text) + " for " + spread_text(x, by.of.text)});
-      inverse.marks = one.marks;
+      marker.marks.push_back(
+          {.x = x->median / by.of.unit,
+           .y = 100 * y->median,
+           .x_range = range_of(*x, 1 / by.of.unit),
+           .y_range = range_of(*y, 100),
+           .text = label + ": " + spread_text(y, percent_text) + " for " + spread_text(x, by.of.text)});
+      inverse.marks = marker.marks;
       inverse.marks.back().y = 100 * (1 - y->median);
       inverse.marks.back().y_range = range_of(errors_of(*y), 100);
       csv += csv_field(label);
       for (const auto value : {x->median, x->low, x->high, y->median, y->low, y->high}) csv += "," + csv_number(value);
       csv += "," + std::to_string(y->count) + "\n";
     }
-    linear.all.push_back(std::move(one));
+    linear.all.push_back(std::move(marker));
     logarithmic.all.push_back(std::move(inverse));
   }
   return pair_of(std::move(linear), std::move(logarithmic), std::move(csv));
@@ -255,10 +260,11 @@ figure_pair points(const comparison& what, const std::vector<summary>& of, const
 
 figure form_of(const figure_pair& of, bool logarithmic_x, bool logarithmic_y) {
   if (of.linear.kind == figure_kind::rows) return logarithmic_x ? of.logarithmic : of.linear;
-  auto one = logarithmic_y ? of.logarithmic : of.linear;
-  if (logarithmic_x != logarithmic_y) one.name = of.linear.name + (logarithmic_x ? "-logarithmic-x" : "-logarithmic-y");
-  one.x.logarithmic = logarithmic_x;
-  return one;
+  auto form = logarithmic_y ? of.logarithmic : of.linear;
+  if (logarithmic_x != logarithmic_y)
+    form.name = of.linear.name + (logarithmic_x ? "-logarithmic-x" : "-logarithmic-y");
+  form.x.logarithmic = logarithmic_x;
+  return form;
 }
 
 std::vector<figure_pair> curve_figures(const comparison& what, const std::vector<summary>& of) {

@@ -29,7 +29,7 @@ using json = files::json;
 
 constexpr int format = 1;
 
-/// What a comparison has in addition to its description and its reports.
+/// Folders of a comparison, in addition to its description and its reports.
 constexpr std::array subfolders{"runs", "topologies", "wirings", "pictures"};
 
 fs::path wiring_of(const fs::path& folder, const variant& what) {
@@ -38,12 +38,12 @@ fs::path wiring_of(const fs::path& folder, const variant& what) {
 
 json described(const comparison& what) {
   json variants = json::array();
-  for (const auto& each : what.variants)
-    variants.push_back({{"file", each.file},
-                        {"varied", each.varied},
-                        {"label", each.label},
-                        {"folder", each.folder},
-                        {"given", each.given}});
+  for (const auto& candidate : what.variants)
+    variants.push_back({{"file", candidate.file},
+                        {"varied", candidate.varied},
+                        {"label", candidate.label},
+                        {"folder", candidate.folder},
+                        {"given", candidate.given}});
   return {{"format", format},
           {"started", what.started},
           {"first_seed", what.first_seed},
@@ -54,7 +54,7 @@ json described(const comparison& what) {
           {"variants", variants}};
 }
 
-/// Returns a whole number of a description. Throws std::runtime_error.
+/// Returns an integer from a description. Throws std::runtime_error if it is not between `least` and `most`.
 std::uint64_t count_in(const json& from, const char* key, std::uint64_t least, std::uint64_t most) {
   const auto& value = from.at(key);
   if (!value.is_number_unsigned() || value < least || value > most)
@@ -63,48 +63,49 @@ std::uint64_t count_in(const json& from, const char* key, std::uint64_t least, s
   return value;
 }
 
-/// Returns the comparison that a description describes. Throws json::exception for values of other types.
+/// Returns the comparison described by `from`. Throws json::exception for values of the wrong type.
 comparison comparison_of(const json& from) {
   constexpr auto last_seed = std::numeric_limits<std::int64_t>::max() - most_repeats;
-  comparison what{.variants = {},
-                  .first_seed = count_in(from, "first_seed", 0, last_seed),
-                  .repeats = static_cast<std::uint32_t>(count_in(from, "repeats", 1, most_repeats)),
-                  .target = std::nullopt,
-                  .simulated = from.at("simulated"),
-                  .started = from.at("started"),
-                  .machines = from.at("machines")};
+  comparison result{.variants = {},
+                    .first_seed = count_in(from, "first_seed", 0, last_seed),
+                    .repeats = static_cast<std::uint32_t>(count_in(from, "repeats", 1, most_repeats)),
+                    .target = std::nullopt,
+                    .simulated = from.at("simulated"),
+                    .started = from.at("started"),
+                    .machines = from.at("machines")};
   if (const auto& target = from.at("target"); !target.is_null()) {
-    what.target = target.get<double>();
-    if (!(*what.target >= 0 && *what.target <= 1))
+    result.target = target.get<double>();
+    if (!(*result.target >= 0 && *result.target <= 1))
       throw std::runtime_error("target is " + files::json_text(target) + "; expected a number from 0 to 1");
   }
-  for (const auto& each : from.at("variants"))
-    what.variants.push_back({.file = each.at("file"),
-                             .varied = each.at("varied"),
-                             .label = each.at("label"),
-                             .folder = each.at("folder"),
-                             .topology = {},
-                             .settings = {},
-                             .given = each.value("given", std::set<std::string>{}),
-                             .wiring = {}});
-  return what;
+  for (const auto& entry : from.at("variants"))
+    result.variants.push_back({.file = entry.at("file"),
+                               .varied = entry.at("varied"),
+                               .label = entry.at("label"),
+                               .folder = entry.at("folder"),
+                               .topology = {},
+                               .settings = {},
+                               .given = entry.value("given", std::set<std::string>{}),
+                               .wiring = {}});
+  return result;
 }
 
-/// Removes a folder if nothing is in it.
+/// Removes a folder if it is empty.
 void remove_if_empty(const fs::path& folder) {
   std::error_code not_empty;
   if (fs::is_directory(folder, not_empty)) fs::remove(folder, not_empty);
 }
 
-/// Returns the pictures of a report, by the names that its figures have.
+/// Returns the pictures of a report: files whose names begin like those of its figures.
 std::vector<fs::path> pictures_in(const fs::path& folder) {
   std::error_code missing;
-  std::vector<fs::path> found;
-  for (fs::directory_iterator each(folder / "pictures", missing), end; !missing && each != end; each.increment(missing))
+  std::vector<fs::path> pictures;
+  for (fs::directory_iterator entry(folder / "pictures", missing), end; !missing && entry != end;
+       entry.increment(missing))
     for (const auto* name : {"accuracy-", "loss-", "target-", "cost-"})
-      if (each->path().extension() == ".svg" && each->path().filename().string().starts_with(name))
-        found.push_back(each->path());
-  return found;
+      if (entry->path().extension() == ".svg" && entry->path().filename().string().starts_with(name))
+        pictures.push_back(entry->path());
+  return pictures;
 }
 
 /// Returns whether a name is that of a file in a folder, and not a path to somewhere else.
@@ -112,7 +113,7 @@ bool is_plain(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos;
 }
 
-/// Reads what a folder says that it compares, without the topologies. Throws input_error if that is damaged.
+/// Reads the description of the comparison in a folder, without the topologies. Throws input_error if it is damaged.
 comparison described_in(const fs::path& folder) try {
   const auto path = folder / description_file;
   const auto from = files::parse_json(read_text(path));
@@ -120,11 +121,12 @@ comparison described_in(const fs::path& folder) try {
     throw input_error(path.string() + ": its format is " + files::json_text(from.at("format")) +
                       ", but this version reads " + std::to_string(format) +
                       "; continue the comparison with the version that began it");
-  auto what = comparison_of(from);
-  for (const auto& each : what.variants)
-    if (!is_plain(each.folder)) throw std::runtime_error("\"" + each.folder + "\" is not the name of a folder");
-  if (what.variants.empty()) throw std::runtime_error("it has no variants");
-  return what;
+  auto result = comparison_of(from);
+  for (const auto& candidate : result.variants)
+    if (!is_plain(candidate.folder))
+      throw std::runtime_error("\"" + candidate.folder + "\" is not the name of a folder");
+  if (result.variants.empty()) throw std::runtime_error("it has no variants");
+  return result;
 } catch (const input_error&) {
   throw;
 } catch (const files::unreadable& problem) {
@@ -169,9 +171,9 @@ void check_replaceable(const fs::path& folder, bool overwrite) {
     described_in(folder);
     return;
   }
-  for (const auto* each : subfolders)
-    if (exists(fs::symlink_status(folder / each)))
-      throw input_error((folder / each).string() +
+  for (const auto* name : subfolders)
+    if (exists(fs::symlink_status(folder / name)))
+      throw input_error((folder / name).string() +
                         ": a comparison needs this name for its own files, and the folder contains no comparison; "
                         "choose another folder with --out");
   if (!overwrite) throw input_error(folder.string() + ": " + foreign_text(folder, description_file, "comparison"));
@@ -180,10 +182,10 @@ void check_replaceable(const fs::path& folder, bool overwrite) {
 void make_way(const fs::path& folder, bool overwrite) {
   check_replaceable(folder, overwrite);
   if (claim_of(folder, description_file) != claim::ours) return;
-  for (const auto& each : described_in(folder).variants) {
-    fs::remove(topology_of(folder, each));
-    fs::remove(wiring_of(folder, each));
-    const auto runs = folder / "runs" / each.folder;
+  for (const auto& candidate : described_in(folder).variants) {
+    fs::remove(topology_of(folder, candidate));
+    fs::remove(wiring_of(folder, candidate));
+    const auto runs = folder / "runs" / candidate.folder;
     if (!fs::is_directory(runs)) continue;
     std::vector<fs::path> entries;
     for (const auto& entry : fs::directory_iterator(runs)) entries.push_back(entry.path());
@@ -195,7 +197,7 @@ void make_way(const fs::path& folder, bool overwrite) {
     remove_if_empty(runs);
   }
   for (const auto& picture : pictures_in(folder)) fs::remove(picture);
-  for (const auto* each : subfolders) remove_if_empty(folder / each);
+  for (const auto* name : subfolders) remove_if_empty(folder / name);
   fs::remove(folder / description_file);
 }
 
@@ -210,13 +212,13 @@ fs::path topology_of(const fs::path& folder, const variant& what) {
 }
 
 void write_comparison(const fs::path& folder, const comparison& what) {
-  // First, so that the folder is known as that of a comparison even if this process ends in the middle.
+  // Written first, so that the folder is recognised as that of a comparison even if this process ends halfway.
   write_aside(folder / description_file, files::json_text(described(what), {.indent = 2}) + "\n");
   fs::create_directories(folder / "topologies");
   fs::create_directories(folder / "wirings");
-  for (const auto& each : what.variants) {
-    write_aside(topology_of(folder, each), each.topology);
-    write_aside(wiring_of(folder, each), each.wiring);
+  for (const auto& candidate : what.variants) {
+    write_aside(topology_of(folder, candidate), candidate.topology);
+    write_aside(wiring_of(folder, candidate), candidate.wiring);
   }
 }
 
@@ -225,13 +227,13 @@ comparison read_comparison(const fs::path& folder) try {
   if (!exists(fs::symlink_status(folder / description_file, failed)))
     throw input_error(folder.string() + ": this folder does not contain a comparison (" + description_file +
                       "); expected the folder that `troupe compare` has written");
-  auto what = described_in(folder);
-  for (auto& each : what.variants) {
-    each.topology = read_text(topology_of(folder, each));
-    each.wiring = read_text(wiring_of(folder, each));
-    read_settings(each, topology_of(folder, each), what.simulated);
+  auto result = described_in(folder);
+  for (auto& candidate : result.variants) {
+    candidate.topology = read_text(topology_of(folder, candidate));
+    candidate.wiring = read_text(wiring_of(folder, candidate));
+    read_settings(candidate, topology_of(folder, candidate), result.simulated);
   }
-  return what;
+  return result;
 } catch (const input_error&) {
   throw;
 } catch (const files::unreadable& problem) {

@@ -19,16 +19,16 @@ constexpr auto* description_file = "comparison.json";
 /// written, or if another process has locked it.
 std::shared_ptr<held_folder> open_folder(const std::filesystem::path& folder);
 
-/// Throws input_error if the folder is not empty and `overwrite` is false. With `overwrite`, it is refused if it has
-/// entries with the names of a comparison's subfolders without being one, or if its description cannot be read: what
-/// belongs to the user is then unknown.
+/// Throws input_error if the folder is not empty and `overwrite` is false. With `overwrite`, throws input_error if the
+/// folder has entries with the names of a comparison's subfolders but does not contain a comparison, or if its
+/// description cannot be read, because it is then unknown which files belong to the user.
 void check_replaceable(const std::filesystem::path& folder, bool overwrite);
 
-/// Checks the same again, and removes what the comparison in the folder has written, and nothing else. Call it with the
-/// folder locked.
+/// Checks the same again and removes what the comparison in the folder has written, and nothing else. The folder must
+/// be locked.
 void make_way(const std::filesystem::path& folder, bool overwrite);
 
-/// Removes what a run has written to its folder, and its log.
+/// Removes the files that a run has written to its folder, and its log.
 void forget_run(const std::filesystem::path& out);
 
 /// Writes the description of a comparison, its topologies and its wirings. Throws std::runtime_error.

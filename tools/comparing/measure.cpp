@@ -89,9 +89,9 @@ void add_workers(run_result& result, const std::string& table) try {
   if (workers.empty()) return;
   std::uint64_t samples = 0;
   double waited = 0;
-  for (const auto& one : workers) {
-    samples += static_cast<std::uint64_t>(one.samples);
-    waited += one.exchange_wait;
+  for (const auto& worker : workers) {
+    samples += static_cast<std::uint64_t>(worker.samples);
+    waited += worker.exchange_wait;
   }
   result.samples = samples;
   const auto whole = result.train_seconds.value_or(0);

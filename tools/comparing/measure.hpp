@@ -10,12 +10,12 @@
 
 namespace troupe::comparing {
 
-/// Returns what the lines of metrics.jsonl say. Without a line of event `end`, the run has failed. An incomplete last
+/// Returns the result that metrics.jsonl reports. Without a line of event `end`, the run has failed. An incomplete last
 /// line is ignored. Samples are summed over the intervals between lines, as samples_per_second times train_seconds.
 run_result result_of(std::string_view metrics, std::optional<double> target);
 
-/// Adds what workers.csv says: the samples of all workers, and the mean share of the training time in which they waited
-/// for exchanges. Does nothing if it is not such a table.
+/// Adds the figures of workers.csv: the samples of all workers, and the mean share of the training time in which they
+/// waited for exchanges. Does nothing if `table` is not such a table.
 void add_workers(run_result& result, const std::string& table);
 
 /// Returns the result of the run in `folder`, or nothing if no run was started there. A run that was started has

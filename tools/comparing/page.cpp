@@ -34,15 +34,15 @@ std::string cell_html(const std::string& text) {
   return escaped(text.substr(0, range)) + "<small>" + small + "</small>";
 }
 
-/// Draws every form of a figure. All but the first are hidden; the script of the page shows another one.
+/// Draws every form of a figure. All but the first are hidden; the script of the page switches between them.
 std::string figure_html(const figure_pair& of) {
   std::string forms;
   const auto add = [&](bool logarithmic_x, bool logarithmic_y) {
-    const auto one = form_of(of, logarithmic_x, logarithmic_y);
+    const auto form = form_of(of, logarithmic_x, logarithmic_y);
     const auto name = [](bool logarithmic) { return std::string(logarithmic ? "logarithmic" : "linear"); };
     forms += "<div class=\"form\" data-x=\"" + name(logarithmic_x) + "\" data-y=\"" + name(logarithmic_y) +
-             "\" data-suffix=\"" + escaped(one.name.substr(of.linear.name.size())) + "\"" +
-             (forms.empty() ? "" : " hidden") + ">" + pages::draw(one) + "</div>\n";
+             "\" data-suffix=\"" + escaped(form.name.substr(of.linear.name.size())) + "\"" +
+             (forms.empty() ? "" : " hidden") + ">" + pages::draw(form) + "</div>\n";
   };
   for (const bool logarithmic_x : {of.is_wide, !of.is_wide}) {
     add(logarithmic_x, false);
@@ -53,8 +53,8 @@ std::string figure_html(const figure_pair& of) {
 
 std::string figures_html(const std::vector<figure_pair>& figures) {
   std::string text;
-  for (const auto& each : figures)
-    if (each.linear.has_values()) text += figure_html(each);
+  for (const auto& figure : figures)
+    if (figure.linear.has_values()) text += figure_html(figure);
   return text;
 }
 
@@ -80,7 +80,7 @@ std::string settings_html(const report& of) {
   const auto differing = differing_settings(of.what);
   if (differing.empty()) return "<tbody><tr><td>The variants have the same settings.</td></tr></tbody>";
   std::string text = "<thead><tr><th scope=\"col\">setting</th>";
-  for (const auto& each : of.what.variants) text += "<th scope=\"col\">" + escaped(each.label) + "</th>";
+  for (const auto& candidate : of.what.variants) text += "<th scope=\"col\">" + escaped(candidate.label) + "</th>";
   text += "</tr></thead>\n<tbody>\n";
   for (const auto& [key, values, shown] : differing) {
     text += "<tr><th scope=\"row\">" + escaped(shown) + "</th>";
@@ -90,15 +90,15 @@ std::string settings_html(const report& of) {
   return text + "</tbody>\n";
 }
 
-/// The wirings are pictures in data: URLs, because styles and names inside one must not affect another.
+/// Returns the wirings as pictures in data: URLs, because styles and names inside one must not affect another.
 std::string wirings_html(const report& of) {
   std::string text;
-  for (const auto& each : of.what.variants) {
-    if (is_summary(each)) continue;
-    const auto url = pages::url_of_svg(each.wiring);
-    const auto name = escaped(each.label);
+  for (const auto& candidate : of.what.variants) {
+    if (is_summary(candidate)) continue;
+    const auto url = pages::url_of_svg(candidate.wiring);
+    const auto name = escaped(candidate.label);
     text += "<figure class=\"card wiring\"><h3>" + name + "</h3><img alt=\"Wiring of " + name + "\" src=\"" + url +
-            "\">\n<figcaption><a download=\"wiring-" + escaped(each.folder) + ".svg\" href=\"" + url +
+            "\">\n<figcaption><a download=\"wiring-" + escaped(candidate.folder) + ".svg\" href=\"" + url +
             "\">SVG</a></figcaption></figure>\n";
   }
   return text;
@@ -117,8 +117,8 @@ std::string machines_html(const report& of) {
 
 std::string conclusion_html(const report& of) {
   auto safe = of.found;
-  for (auto& each : safe.findings) each.text = escaped(each.text);
-  for (auto& each : safe.limits) each = escaped(each);
+  for (auto& entry : safe.findings) entry.text = escaped(entry.text);
+  for (auto& sentence : safe.limits) sentence = escaped(sentence);
   return safe.paragraph([](const std::string& heading) { return "<strong>" + escaped(heading) + "</strong>"; });
 }
 
@@ -130,8 +130,8 @@ std::string html_of(const report& of) {
   const auto costs = cost_figures(of.what, of.summaries);
   json csv = json::object();
   for (const auto* figures : {&curves, &target, &costs})
-    for (const auto& each : *figures)
-      if (each.linear.has_values()) csv[each.linear.name] = each.csv;
+    for (const auto& figure : *figures)
+      if (figure.linear.has_values()) csv[figure.linear.name] = figure.csv;
   const auto section = [](const std::string& title, const std::string& note, const std::string& drawn) {
     return drawn.empty()
                ? std::string()

@@ -6,6 +6,6 @@
 namespace troupe::comparing::page_sources {
 
 extern const std::string_view page_html;  ///< The page, with {{name}} where its parts belong.
-extern const std::string_view page_js;    ///< What the page does when it is used; it can be read without.
+extern const std::string_view page_js;    ///< Script of the page, which can also be read without it.
 
 }  // namespace troupe::comparing::page_sources

@@ -33,7 +33,7 @@ std::vector<std::string> arguments_of(const comparison& what, const planned_run&
   return arguments;
 }
 
-/// Returns the last line of a file that is not empty; nothing if it cannot be read.
+/// Returns the last non-empty line of a file; empty if the file is missing.
 std::string last_line(const fs::path& path) {
   if (!exists(path)) return {};
   auto text = read_text(path);
@@ -57,18 +57,18 @@ std::size_t perform(const comparison& what, child_runner& runner, const perform_
     if (runner.signal() != 0) break;
     const auto out = folder / folder_of(what, run);
     fs::create_directories(out.parent_path());
-    forget_run(out);  // an earlier attempt, whose metrics must not be taken for those of this one
+    forget_run(out);  // metrics of an earlier attempt must not be mistaken for those of this one
     const auto begin = std::chrono::steady_clock::now();
     const auto status = runner.run(arguments_of(what, run, folder), log_of(out), [&](auto since_start) {
       if (shown) shown->running(since_start);
     });
     auto result = read_result(out, what.target).value_or(run_result{});
     if (runner.signal() != 0) {
-      if (!result.finished()) forget_run(out);  // it has not failed, and is made when the comparison is continued
+      if (!result.finished()) forget_run(out);  // not a failure: the run is made when the comparison is continued
       break;
     }
     if (status != 0 && result.finished()) {
-      fs::remove(out / "metrics.jsonl");  // it failed after they had said that it was complete
+      fs::remove(out / "metrics.jsonl");  // the run failed after its metrics had reported its end
       result = {};
     }
     if (!result.finished()) ++failed;

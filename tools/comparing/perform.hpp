@@ -13,7 +13,7 @@ namespace troupe::comparing {
 struct perform_options {
   std::filesystem::path folder;  ///< The folder of the comparison.
   std::ostream* out{nullptr};    ///< Where progress is printed; null for no progress.
-  bool live{false};              ///< Whether that is a terminal.
+  bool live{false};              ///< Whether `out` is a terminal.
 };
 
 /// Makes all runs that have not finished, one after the other, until a signal is received. A run that fails does not

@@ -32,15 +32,15 @@ result_table::cell cell_of(const std::optional<to_target>& of, const to_text& te
 
 report make_report(comparison what, std::vector<made_run> runs) {
   auto summaries = summaries_of(what, runs);
-  auto found = conclude(what, summaries);
-  return {std::move(what), std::move(runs), std::move(summaries), std::move(found)};
+  auto concluded = conclude(what, summaries);
+  return {std::move(what), std::move(runs), std::move(summaries), std::move(concluded)};
 }
 
 result_table table_of(const report& of) {
   result_table table{.header = {"variant", "runs", "time", "samples", "updates", "sent"}, .rows = {}};
   const auto has = [&](auto member) {
-    for (const auto& one : of.summaries)
-      if (one.*member) return true;
+    for (const auto& measured : of.summaries)
+      if (measured.*member) return true;
     return false;
   };
   const auto stale = has(&summary::staleness), idle = has(&summary::idle_share);
@@ -52,23 +52,23 @@ result_table table_of(const report& of) {
   if (stale) table.header.emplace_back("staleness");
   if (idle) table.header.emplace_back("idle");
   for (std::size_t i = 0; i < of.summaries.size(); ++i) {
-    const auto& one = of.summaries[i];
-    auto runs = std::to_string(one.finished);
-    if (one.finished < of.what.repeats) runs += " of " + std::to_string(of.what.repeats);
+    const auto& measured = of.summaries[i];
+    auto runs = std::to_string(measured.finished);
+    if (measured.finished < of.what.repeats) runs += " of " + std::to_string(of.what.repeats);
     std::vector<result_table::cell> row{{of.what.variants[i].label, static_cast<double>(i)},
-                                        {runs, static_cast<double>(one.finished)},
-                                        cell_of(one.seconds, seconds_text),
-                                        cell_of(one.samples, count_text),
-                                        cell_of(one.updates, count_text),
-                                        cell_of(one.bytes, bytes_text)};
+                                        {runs, static_cast<double>(measured.finished)},
+                                        cell_of(measured.seconds, seconds_text),
+                                        cell_of(measured.samples, count_text),
+                                        cell_of(measured.updates, count_text),
+                                        cell_of(measured.bytes, bytes_text)};
     if (of.what.target) {
-      row.push_back(cell_of(one.seconds_to_target, seconds_text));
-      row.push_back(cell_of(one.bytes_to_target, bytes_text));
+      row.push_back(cell_of(measured.seconds_to_target, seconds_text));
+      row.push_back(cell_of(measured.bytes_to_target, bytes_text));
     }
-    row.push_back(cell_of(one.final_accuracy, percent_text));
-    row.push_back(cell_of(one.best_accuracy, percent_text));
-    if (stale) row.push_back(cell_of(one.staleness, number_text));
-    if (idle) row.push_back(cell_of(one.idle_share, percent_text));
+    row.push_back(cell_of(measured.final_accuracy, percent_text));
+    row.push_back(cell_of(measured.best_accuracy, percent_text));
+    if (stale) row.push_back(cell_of(measured.staleness, number_text));
+    if (idle) row.push_back(cell_of(measured.idle_share, percent_text));
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -84,12 +84,13 @@ std::string subtitle_of(const report& of) {
 }
 
 std::vector<std::string> missing_figures(const report& of) {
-  const auto finished = [](const summary& one) { return one.finished > 0; };
+  const auto finished = [](const summary& measured) { return measured.finished > 0; };
   if (std::none_of(of.summaries.begin(), of.summaries.end(), finished))
     return {"There are no figures, because no run has finished."};
   const auto has_point = [&](auto member) {
-    return std::any_of(of.summaries.begin(), of.summaries.end(), [&](const summary& one) {
-      return std::any_of(one.curve.begin(), one.curve.end(), [&](const auto& at) { return (at.*member).has_value(); });
+    return std::any_of(of.summaries.begin(), of.summaries.end(), [&](const summary& measured) {
+      return std::any_of(measured.curve.begin(), measured.curve.end(),
+                         [&](const auto& at) { return (at.*member).has_value(); });
     });
   };
   std::vector<std::string> sentences, names;
@@ -102,7 +103,9 @@ std::vector<std::string> missing_figures(const report& of) {
 }
 
 std::string missing_target(const report& of) {
-  const auto reaches = [](const summary& one) { return one.seconds_to_target && one.seconds_to_target->is_finite(); };
+  const auto reaches = [](const summary& measured) {
+    return measured.seconds_to_target && measured.seconds_to_target->is_finite();
+  };
   if (!of.what.target || std::any_of(of.summaries.begin(), of.summaries.end(), reaches)) return {};
   return "There are no figures of what the target took, because no variant reached " +
          human_number(100 * *of.what.target) + " % in more than half of its runs.";
@@ -117,8 +120,8 @@ bool is_summary(const variant& of) {
 
 std::string undrawn_wirings(const report& of) {
   std::vector<std::string> names;
-  for (const auto& each : of.what.variants)
-    if (is_summary(each)) names.push_back(each.label);
+  for (const auto& candidate : of.what.variants)
+    if (is_summary(candidate)) names.push_back(candidate.label);
   if (names.empty()) return {};
   return "Not drawn: " + topology::listed(names, "and") +
          ". With so many workers, a drawing shows one box for all of them; it is in the folder wirings/.";
@@ -129,11 +132,11 @@ std::string machine_of(const report& of) {
   if (machines.empty()) return "machine unknown";
   const auto value_of = [&](const std::string& name) {
     std::string value;
-    for (const auto& each : machines) {
-      const auto found = each.find(name);
-      const auto here = found == each.end() ? std::string("unknown") : found->second;
-      if (!value.empty() && here != value) return std::string("several");
-      value = here;
+    for (const auto& machine : machines) {
+      const auto entry = machine.find(name);
+      const auto on_machine = entry == machine.end() ? std::string("unknown") : entry->second;
+      if (!value.empty() && on_machine != value) return std::string("several");
+      value = on_machine;
     }
     return value;
   };

@@ -44,7 +44,7 @@ void write_reports(const std::filesystem::path& folder, const report& of);
 struct result_table {
   struct cell {
     std::string text{};
-    double rank{0};  ///< By which a column is sorted.
+    double rank{0};  ///< Value by which a column is sorted.
   };
   std::vector<std::string> header;
   std::vector<std::vector<cell>> rows;  ///< By variant.
@@ -62,7 +62,7 @@ bool is_summary(const variant& of);
 /// Returns a sentence about the wirings whose drawings are left out; empty if none is.
 std::string undrawn_wirings(const report& of);
 
-/// Returns the versions and the machine on one line, or that there are several.
+/// Returns the versions and the machine on one line, with "several" for values in which machines differ.
 std::string machine_of(const report& of);
 
 /// Returns a sentence about the comparison: how many variants and repeats, real or simulated, and when.

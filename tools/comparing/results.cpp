@@ -29,9 +29,9 @@ json json_of_spread(const std::optional<spread>& of) {
 
 json json_of_target(const std::optional<to_target>& of) {
   if (!of) return nullptr;
-  auto found = json_of_spread(of->taken);
-  found["reached"] = of->reached;
-  return found;
+  auto object = json_of_spread(of->taken);
+  object["reached"] = of->reached;
+  return object;
 }
 
 json json_of_variant(const variant& what, const summary& of) {
@@ -78,23 +78,23 @@ std::string json_of(const report& of) {
   json variants = json::array(), runs = json::array(), settings = json::object();
   for (std::size_t i = 0; i < what.variants.size(); ++i)
     variants.push_back(json_of_variant(what.variants[i], of.summaries[i]));
-  for (const auto& each : of.runs) runs.push_back(json_of_run(what.variants.at(each.run.variant), each));
+  for (const auto& run : of.runs) runs.push_back(json_of_run(what.variants.at(run.run.variant), run));
   for (const auto& [key, values, shown] : differing_settings(what)) {
     auto& row = settings[key] = json::array();
     for (const auto& value : values) row.push_back(value.empty() ? json(nullptr) : json(value));
   }
   const auto as_it_is = [](const std::string& heading) { return heading; };
-  const json all{{"started", what.started},
-                 {"simulated", what.simulated},
-                 {"first_seed", what.first_seed},
-                 {"repeats", what.repeats},
-                 {"target", json_of_value(what.target)},
-                 {"conclusion", of.found.paragraph(as_it_is)},
-                 {"variants", variants},
-                 {"runs", runs},
-                 {"settings_that_differ", settings},
-                 {"machines", what.machines}};
-  return files::json_text(all);
+  const json object{{"started", what.started},
+                    {"simulated", what.simulated},
+                    {"first_seed", what.first_seed},
+                    {"repeats", what.repeats},
+                    {"target", json_of_value(what.target)},
+                    {"conclusion", of.found.paragraph(as_it_is)},
+                    {"variants", variants},
+                    {"runs", runs},
+                    {"settings_that_differ", settings},
+                    {"machines", what.machines}};
+  return files::json_text(object);
 }
 
 }  // namespace troupe::comparing

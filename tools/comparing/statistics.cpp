@@ -16,12 +16,12 @@ spread spread_of_sorted(const std::vector<double>& sorted) {
   return {.median = median, .low = sorted.front(), .high = sorted.back(), .count = sorted.size()};
 }
 
-/// Returns a value of each run.
+/// Returns one value of each run.
 template <class Get>
 values each(const std::vector<const run_result*>& runs, Get get) {
-  values found;
-  for (const auto* run : runs) found.push_back(get(*run));
-  return found;
+  values collected;
+  for (const auto* run : runs) collected.push_back(get(*run));
+  return collected;
 }
 
 /// Returns the points of all runs by step.
@@ -37,9 +37,9 @@ std::vector<curve_point> curve_of(const std::vector<const run_result*>& runs) {
   for (const auto& [step, points] : points_by_step(runs)) {
     if (2 * points.size() < runs.size()) continue;
     const auto over = [&points = points](auto get) {
-      values found;
-      for (const auto* at : points) found.push_back(get(*at));
-      return spread_of(found);
+      values collected;
+      for (const auto* at : points) collected.push_back(get(*at));
+      return spread_of(collected);
     };
     curve_point at{.step = step};
     at.seconds = over([](const point& p) { return std::optional(p.seconds); })->median;
@@ -54,24 +54,25 @@ std::vector<curve_point> curve_of(const std::vector<const run_result*>& runs) {
 }
 
 summary summary_of(const std::vector<const run_result*>& finished, bool has_target) {
-  summary of;
-  of.finished = finished.size();
+  summary result;
+  result.finished = finished.size();
   const auto over = [&](auto get) { return spread_of(each(finished, get)); };
-  of.seconds = over([](const run_result& run) { return run.seconds; });
-  of.samples = over([](const run_result& run) { return std::optional<double>(run.samples); });
-  of.updates = over([](const run_result& run) { return std::optional<double>(run.updates); });
-  of.bytes = over([](const run_result& run) { return std::optional<double>(run.bytes_sent); });
-  of.final_accuracy = over([](const run_result& run) { return run.final_accuracy; });
-  of.best_accuracy = over([](const run_result& run) { return run.best_accuracy; });
-  of.staleness = over([](const run_result& run) { return run.staleness_mean; });
-  of.idle_share = over([](const run_result& run) { return run.idle_share; });
+  result.seconds = over([](const run_result& run) { return run.seconds; });
+  result.samples = over([](const run_result& run) { return std::optional<double>(run.samples); });
+  result.updates = over([](const run_result& run) { return std::optional<double>(run.updates); });
+  result.bytes = over([](const run_result& run) { return std::optional<double>(run.bytes_sent); });
+  result.final_accuracy = over([](const run_result& run) { return run.final_accuracy; });
+  result.best_accuracy = over([](const run_result& run) { return run.best_accuracy; });
+  result.staleness = over([](const run_result& run) { return run.staleness_mean; });
+  result.idle_share = over([](const run_result& run) { return run.idle_share; });
   if (has_target) {
-    of.seconds_to_target = to_target_of(each(finished, [](const run_result& run) { return run.seconds_to_target; }));
-    of.bytes_to_target =
+    result.seconds_to_target =
+        to_target_of(each(finished, [](const run_result& run) { return run.seconds_to_target; }));
+    result.bytes_to_target =
         to_target_of(each(finished, [](const run_result& run) { return std::optional<double>(run.bytes_to_target); }));
   }
-  of.curve = curve_of(finished);
-  return of;
+  result.curve = curve_of(finished);
+  return result;
 }
 
 }  // namespace
@@ -88,14 +89,14 @@ std::optional<spread> spread_of(const values& given) {
 std::optional<to_target> to_target_of(const values& taken) {
   if (taken.empty()) return std::nullopt;
   std::vector<double> sorted;
-  to_target of;
+  to_target result;
   for (const auto& value : taken) {
     sorted.push_back(value.value_or(std::numeric_limits<double>::infinity()));
-    if (value) ++of.reached;
+    if (value) ++result.reached;
   }
   std::sort(sorted.begin(), sorted.end());
-  of.taken = spread_of_sorted(sorted);
-  return of;
+  result.taken = spread_of_sorted(sorted);
+  return result;
 }
 
 double coverage_of_range(std::size_t count) {
@@ -103,19 +104,19 @@ double coverage_of_range(std::size_t count) {
 }
 
 std::vector<summary> summaries_of(const comparison& what, const std::vector<made_run>& runs) {
-  std::vector<summary> all;
+  std::vector<summary> summaries;
   for (std::size_t i = 0; i < what.variants.size(); ++i) {
     std::vector<const run_result*> finished;
-    std::size_t made = 0;
+    std::size_t started = 0;
     for (const auto& [run, result] : runs) {
       if (run.variant != i) continue;
-      ++made;
+      ++started;
       if (result.finished()) finished.push_back(&result);
     }
-    all.push_back(summary_of(finished, what.target.has_value()));
-    all.back().runs = made;
+    summaries.push_back(summary_of(finished, what.target.has_value()));
+    summaries.back().runs = started;
   }
-  return all;
+  return summaries;
 }
 
 }  // namespace troupe::comparing

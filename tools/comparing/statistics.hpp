@@ -30,7 +30,8 @@ struct to_target {
   bool is_finite() const { return taken.median < std::numeric_limits<double>::infinity(); }
 };
 
-/// Returns the spread of what the runs took, where nothing means that the target was not reached; nothing for no runs.
+/// Returns the spread of what the runs took, or nothing if there are no runs. An empty value means that a run did not
+/// reach the target.
 std::optional<to_target> to_target_of(const std::vector<std::optional<double>>& taken);
 
 /// Returns the probability with which the range of `count` independent repeats contains the median of the distribution

@@ -66,8 +66,8 @@ std::vector<fs::path> files_of(const std::vector<fs::path>& given) {
       throw input_error(path.string() + ": the folder contains a comparison; continue it with --resume " +
                         path.string());
     const auto first = static_cast<std::ptrdiff_t>(files.size());
-    for (fs::directory_iterator each(path, failed), end; !failed && each != end; each.increment(failed))
-      if (each->path().extension() == ".toml") files.push_back(each->path());
+    for (fs::directory_iterator entry(path, failed), end; !failed && entry != end; entry.increment(failed))
+      if (entry->path().extension() == ".toml") files.push_back(entry->path());
     if (failed)
       throw input_error(path.string() + ": cannot read this folder (" + failed.message() + "); check its permissions");
     if (files.size() == static_cast<std::size_t>(first))
@@ -94,10 +94,11 @@ void check_count(std::size_t files, const std::vector<varied_key>& varied) {
 /// twice.
 std::vector<std::vector<std::pair<std::string, std::string>>> grid(const std::vector<varied_key>& varied) {
   std::set<std::string> keys;
-  for (const auto& each : varied)
-    if (!keys.insert(each.key).second)
-      throw input_error("--vary " + each.key +
-                        " is given twice; expected all its values in one option, such as --vary " + each.key + "=a,b");
+  for (const auto& option : varied)
+    if (!keys.insert(option.key).second)
+      throw input_error("--vary " + option.key +
+                        " is given twice; expected all its values in one option, such as --vary " + option.key +
+                        "=a,b");
   std::vector<std::vector<std::pair<std::string, std::string>>> points(1);
   for (const auto& [key, values] : varied) {
     std::vector<std::vector<std::pair<std::string, std::string>>> longer;
@@ -114,22 +115,22 @@ std::vector<std::vector<std::pair<std::string, std::string>>> grid(const std::ve
 /// Sets label and folder of each variant. Throws input_error if two variants are the same.
 void name_all(std::vector<variant>& variants) {
   std::map<std::string, std::set<std::string>> files_by_stem;
-  for (const auto& each : variants) files_by_stem[fs::path(each.file).stem().string()].insert(each.file);
+  for (const auto& candidate : variants) files_by_stem[fs::path(candidate.file).stem().string()].insert(candidate.file);
   std::map<std::string, std::set<std::string>> keys_by_last;
   const auto last_of = [](const std::string& key) { return key.substr(key.rfind('.') + 1); };
-  for (const auto& each : variants)
-    for (const auto& [key, value] : each.varied) keys_by_last[last_of(key)].insert(key);
+  for (const auto& candidate : variants)
+    for (const auto& [key, value] : candidate.varied) keys_by_last[last_of(key)].insert(key);
 
   std::set<std::string> labels, folders;
-  for (auto& each : variants) {
-    const auto stem = fs::path(each.file).stem().string();
-    each.label = files_by_stem.at(stem).size() > 1 ? each.file : stem;
-    for (const auto& [key, value] : each.varied)
-      each.label += ", " + (keys_by_last.at(last_of(key)).size() > 1 ? key : last_of(key)) + "=" + value;
-    if (!labels.insert(each.label).second)
-      throw input_error(each.file_column() + " is given twice; expected different topology files or settings");
+  for (auto& candidate : variants) {
+    const auto stem = fs::path(candidate.file).stem().string();
+    candidate.label = files_by_stem.at(stem).size() > 1 ? candidate.file : stem;
+    for (const auto& [key, value] : candidate.varied)
+      candidate.label += ", " + (keys_by_last.at(last_of(key)).size() > 1 ? key : last_of(key)) + "=" + value;
+    if (!labels.insert(candidate.label).second)
+      throw input_error(candidate.file_column() + " is given twice; expected different topology files or settings");
     std::string folder;
-    for (const char c : each.label)
+    for (const char c : candidate.label)
       if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '=' || c == '-')
         folder += c;
       else if (!folder.empty() && folder.back() != '-')
@@ -137,11 +138,11 @@ void name_all(std::vector<variant>& variants) {
     while (folder.starts_with('.')) folder.erase(0, 1);
     auto name = folder = folder.substr(0, 100);
     for (int i = 2; name.empty() || !folders.insert(name).second; ++i) name = folder + "-" + std::to_string(i);
-    each.folder = name;
+    candidate.folder = name;
   }
 }
 
-/// Loads a file with overrides and varied settings. Throws input_error, in which a varied setting has its own name.
+/// Loads a file with overrides and varied settings. Throws input_error, whose text names a varied setting as --vary.
 topology::topology load(const fs::path& file, std::vector<std::string> overrides,
                         const std::vector<std::pair<std::string, std::string>>& varied) try {
   for (const auto& [key, value] : varied) overrides.push_back(key + "=" + value);
@@ -188,8 +189,8 @@ class gradient_times {
           name == "run.threads" || name == "workers.precision")
         key += name + "=" + value + "\n";
     key += std::to_string(plan.file.data.batch_size) + " " + std::to_string(emulation::lanes_at_work(plan));
-    if (const auto found = known_.find(key); found != known_.end()) {
-      gradient = found->second;
+    if (const auto entry = known_.find(key); entry != known_.end()) {
+      gradient = entry->second;
       return;
     }
     models::buffer_pool pool;
@@ -224,41 +225,41 @@ void read_settings(variant& what, const fs::path& file, bool simulated) {
 }
 
 variants_made make_variants(const request& what, const std::function<void(const std::string&)>& warn) {
-  variants_made made;
+  variants_made result;
   std::vector<fs::path> paths;
   const auto files = files_of(what.files);
   check_count(files.size(), what.varied);
   for (const auto& file : files)
     for (auto& point : grid(what.varied)) {
       paths.push_back(file);
-      variant each;
-      each.file = data::printable_utf8(file.string());
-      each.varied = std::move(point);
-      made.variants.push_back(std::move(each));
+      variant candidate;
+      candidate.file = data::printable_utf8(file.string());
+      candidate.varied = std::move(point);
+      result.variants.push_back(std::move(candidate));
     }
-  name_all(made.variants);
+  name_all(result.variants);
 
   gradient_times times;
   std::optional<std::uint64_t> seed;
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    auto& each = made.variants[i];
-    const auto file = load(paths[i], what.overrides, each.varied);
+    auto& candidate = result.variants[i];
+    const auto file = load(paths[i], what.overrides, candidate.varied);
     const auto data = load_data(file);
-    auto plan = plan_of(file, data, each.file);
-    for (const auto& warning : plan.warnings) warn(each.label + ": " + warning);
-    each.wiring = svg_of(plan);
+    auto plan = plan_of(file, data, candidate.file);
+    for (const auto& warning : plan.warnings) warn(candidate.label + ": " + warning);
+    candidate.wiring = svg_of(plan);
     if (!seed) seed = file.run.seed;
     auto run = file;  // without what the plan derives from this machine
     if (what.simulated) {
       if (what.measures) times.settle(plan, data);
       run.simulate = plan.file.simulate;
     }
-    each.topology = topology::print(run);
-    each.given = given_in(file);
-    read_settings(each, paths[i], what.simulated);
+    candidate.topology = topology::print(run);
+    candidate.given = given_in(file);
+    read_settings(candidate, paths[i], what.simulated);
   }
-  made.first_seed = seed.value_or(0);
-  return made;
+  result.first_seed = seed.value_or(0);
+  return result;
 }
 
 }  // namespace troupe::comparing

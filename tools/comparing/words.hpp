@@ -25,11 +25,11 @@ std::string count_text(double count);
 std::string number_text(double value);
 
 /// Returns the median, and in brackets the range if there are several values: "12.3 s (11.9 s to 12.8 s)". Returns a
-/// dash for nothing.
+/// dash if there is no spread.
 std::string spread_text(const std::optional<spread>& of, const std::function<std::string(double)>& text);
 
-/// Returns the same of what it took to reach the target, or "not reached" with what it took the first of the runs that
-/// did, if half of them or more did not.
+/// Returns the same for what it took to reach the target. If half of the runs or more did not reach it, returns
+/// "not reached", with the smallest value of the runs that did.
 std::string target_text(const std::optional<to_target>& of, const std::function<std::string(double)>& text);
 
 }  // namespace troupe::comparing

@@ -10,7 +10,7 @@ namespace troupe::diagnosis {
 
 namespace {
 
-/// From here on, a share is worth a sentence.
+/// Smallest share that is worth a sentence.
 constexpr double noticeable_share = 0.1;
 constexpr double slower = 1.25;
 
@@ -28,14 +28,14 @@ std::string fixed(double value, int digits) {
 
 shares shares_of(const worker_total& worker, double whole) {
   const auto share = [&](double seconds) { return std::clamp(seconds / whole, 0.0, 1.0); };
-  shares of{.compute = share(worker.busy - worker.data_wait),
-            .data = share(worker.data_wait),
-            .exchange = share(worker.exchange_wait)};
-  const auto sum = of.compute + of.data + of.exchange;
-  of.other = std::max(0.0, 1 - sum);
-  if (sum > 1)  // clocks are read one after the other
-    for (auto* each : {&of.compute, &of.data, &of.exchange}) *each /= sum;
-  return of;
+  shares result{.compute = share(worker.busy - worker.data_wait),
+                .data = share(worker.data_wait),
+                .exchange = share(worker.exchange_wait)};
+  const auto sum = result.compute + result.data + result.exchange;
+  result.other = std::max(0.0, 1 - sum);
+  if (sum > 1)  // possible, because clocks are read one after the other
+    for (auto* part : {&result.compute, &result.data, &result.exchange}) *part /= sum;
+  return result;
 }
 
 void find_slowest(const measured_run& run, findings& found) {
@@ -50,7 +50,7 @@ void find_slowest(const measured_run& run, findings& found) {
   found.slowness = *middle > 0 ? longest / *middle : 1;
 }
 
-/// Names what takes most of the time, apart from computing, where nothing could be simulated.
+/// Names what takes most of the time, apart from computing, if the run could not be simulated.
 std::string largest_share(const findings& found) {
   const auto& [compute, data, exchange, other] = found.mean;
   const auto most = std::max({data, exchange, other, found.evaluation});
@@ -65,7 +65,7 @@ std::string seconds_text(double seconds) {
   return human_number(seconds, 3) + " s";
 }
 
-/// Names the main cause, and what the run would take without it.
+/// Names the main cause and how long the run would take without it.
 std::string verdict(const findings& found, const explanation& why, double run_seconds) {
   const auto& [compute, data, exchange, other] = found.mean;
   const auto main = why.main_cause(run_seconds);
@@ -108,21 +108,21 @@ std::string percent(double share) {
 }
 
 findings findings_of(const measured_run& run) {
-  findings found;
-  for (const auto& worker : run.workers) found.workers.push_back(shares_of(worker, run.train_seconds));
-  const auto count = static_cast<double>(std::max<std::size_t>(found.workers.size(), 1));
-  for (const auto& of : found.workers) {
-    found.mean.compute += of.compute / count;
-    found.mean.data += of.data / count;
-    found.mean.exchange += of.exchange / count;
-    found.mean.other += of.other / count;
+  findings result;
+  for (const auto& worker : run.workers) result.workers.push_back(shares_of(worker, run.train_seconds));
+  const auto count = static_cast<double>(std::max<std::size_t>(result.workers.size(), 1));
+  for (const auto& worker : result.workers) {
+    result.mean.compute += worker.compute / count;
+    result.mean.data += worker.data / count;
+    result.mean.exchange += worker.exchange / count;
+    result.mean.other += worker.other / count;
   }
-  if (run.seconds > 0) found.evaluation = std::clamp(1 - run.train_seconds / run.seconds, 0.0, 1.0);
-  if (!run.workers.empty()) find_slowest(run, found);
-  const auto less_busy = [](const auto& one, const auto& other) { return one.busy_share < other.busy_share; };
+  if (run.seconds > 0) result.evaluation = std::clamp(1 - run.train_seconds / run.seconds, 0.0, 1.0);
+  if (!run.workers.empty()) find_slowest(run, result);
+  const auto less_busy = [](const auto& a, const auto& b) { return a.busy_share < b.busy_share; };
   const auto busiest = std::max_element(run.links.begin(), run.links.end(), less_busy);
-  if (busiest != run.links.end()) found.busiest = *busiest;
-  return found;
+  if (busiest != run.links.end()) result.busiest = *busiest;
+  return result;
 }
 
 const char* name_of(cause what) {

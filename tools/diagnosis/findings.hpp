@@ -22,11 +22,11 @@ struct shares {
 
 struct findings {
   std::vector<shares> workers;                   ///< By rank.
-  shares mean{};                                 ///< Over the workers.
+  shares mean{};                                 ///< Mean over the workers.
   double evaluation{0};                          ///< Share of the run in which an evaluation held the workers back.
   std::size_t slowest{0};                        ///< Rank of the worker whose steps take longest.
-  double slowness{1};                            ///< How many times as long as in the median worker a step takes there.
-  std::optional<results::link_total> busiest{};  ///< The link that was occupied most, if there are emulated ones.
+  double slowness{1};                            ///< Slowest worker's computing time per step, relative to the median.
+  std::optional<results::link_total> busiest{};  ///< The link that was occupied most, if links are emulated.
 };
 
 findings findings_of(const measured_run& run);
@@ -46,26 +46,26 @@ struct relief {
   double seconds{0};
 };
 
-/// What simulations of the run have shown.
-/// Who takes cores from a worker.
+/// What takes cores from a worker.
 enum class core_users {
-  workers,  ///< Of which there are more than cores.
+  workers,  ///< There are more workers than cores.
   actors,   ///< The evaluator and servers.
   loaders,  ///< The threads that make samples.
   other_programs,
 };
 
+/// What simulations of the run have shown.
 struct explanation {
   std::vector<relief> reliefs{};  ///< The largest first.
-  /// How many times as long as with a core of its own each time a worker computed; 1 if that is unknown.
+  /// Time in which workers compute, divided by the time with a core for each worker; 1 if it is unknown.
   double contention{1};
   core_users competitors{core_users::workers};
 
-  /// Returns the first relief, if it is noticeable in a run of so many seconds.
+  /// Returns the first relief if it is noticeable in a run of `run_seconds`.
   std::optional<relief> main_cause(double run_seconds) const;
 };
 
-/// Returns a paragraph about where the time went, for a person who has not seen the numbers. Without an explanation, it
+/// Returns a paragraph about where the time went, for readers without the numbers. Without an explanation, it
 /// names no cause.
 std::string summary(const measured_run& run, const findings& found, const std::optional<explanation>& why);
 

@@ -8,7 +8,7 @@ namespace troupe::diagnosis {
 
 std::int64_t measured_run::samples() const {
   std::int64_t sum = 0;
-  for (const auto& each : workers) sum += each.samples;
+  for (const auto& worker : workers) sum += worker.samples;
   return sum;
 }
 

@@ -16,7 +16,7 @@ using topology::exchange_settings;
 
 constexpr double noticeable_gain = 0.05;  ///< Share of the time that a suggestion must save.
 
-/// What the rules look at.
+/// The input of the rules, and the suggestions that they have made.
 struct situation {
   const topology::topology& file;
   unsigned cores;
@@ -33,14 +33,14 @@ struct situation {
 };
 
 std::string word(const exchange_settings& of, const std::string& key) {
-  const auto found = of.options.find(key);
-  const auto* text = found == of.options.end() ? nullptr : std::get_if<std::string>(&found->second);
+  const auto option = of.options.find(key);
+  const auto* text = option == of.options.end() ? nullptr : std::get_if<std::string>(&option->second);
   return text ? *text : "";
 }
 
 std::optional<std::int64_t> number(const exchange_settings& of, const std::string& key) {
-  const auto found = of.options.find(key);
-  const auto* value = found == of.options.end() ? nullptr : std::get_if<std::int64_t>(&found->second);
+  const auto option = of.options.find(key);
+  const auto* value = option == of.options.end() ? nullptr : std::get_if<std::int64_t>(&option->second);
   return value ? std::optional(*value) : std::nullopt;
 }
 
@@ -48,7 +48,7 @@ std::string times(const topology::interval& every, std::uint64_t factor) {
   return topology::print_interval({.count = factor * every.count, .in_epochs = every.in_epochs});
 }
 
-/// A loop of one exchange, as one word of a shell would hold it.
+/// Returns the setting of a loop as one word of a shell command.
 std::string loop(const std::vector<std::string>& words) {
   return "workers.loop=[" + topology::joined(topology::in_quotes(words), ", ") + "]";
 }
@@ -71,29 +71,29 @@ void about_evaluation(situation& now) {
   now.add("Half as many evaluations take half the time.", {"evaluate.every=" + times(given.every, 2)}, decides);
 }
 
-/// Wirings in which no worker waits for another, and the workers share the steps. Backup workers and a bound on
-/// staleness would not do: each worker still makes all of its steps, so that the run takes as long as the slowest one.
+/// Suggests wirings in which no worker waits for another and the workers share the steps. Backup workers or a bound on
+/// staleness would not help: each worker still makes all of its steps, so the run takes as long as its slowest worker.
 void stop_waiting(situation& now) {
   if (!now.alone()) return;
-  const auto& of = now.file.exchanges.front();
+  const auto& exchange = now.file.exchanges.front();
   const std::string budget = "run.budget=total";
-  const auto apply = word(of, "apply");
-  if (apply == "all" && of.kind == "parameter_server")
+  const auto apply = word(exchange, "apply");
+  if (apply == "all" && exchange.kind == "parameter_server")
     now.add("Servers that apply each gradient as it arrives make no worker wait; the workers then share the steps.",
-            {now.setting(of, "apply", "each"), budget});
-  else if (apply == "all" && of.kind == "elastic")
+            {now.setting(exchange, "apply", "each"), budget});
+  else if (apply == "all" && exchange.kind == "elastic")
     now.add("A centre that moves whenever one worker arrives makes no worker wait; the workers then share the steps.",
-            {now.setting(of, "apply", "each"), budget});
-  else if (of.sends == "gradient" && (of.kind == "all_reduce" || of.kind == "star"))
+            {now.setting(exchange, "apply", "each"), budget});
+  else if (exchange.sends == "gradient" && (exchange.kind == "all_reduce" || exchange.kind == "star"))
     now.add("With asynchronous SGD, no worker waits for another; the workers then share the steps.",
-            {"exchange.kind=parameter_server", "exchange.apply=each", loop({"gradient", of.name}), budget});
-  else if (of.kind != "elastic" && of.kind != "shared")
+            {"exchange.kind=parameter_server", "exchange.apply=each", loop({"gradient", exchange.name}), budget});
+  else if (exchange.kind != "elastic" && exchange.kind != "shared")
     now.add("With asynchronous elastic averaging, no worker waits for another; the workers then share the steps.",
             {"exchange.kind=elastic", "exchange.apply=each", "exchange.sends=parameters",
-             loop({"gradient", "apply", of.name}), budget});
+             loop({"gradient", "apply", exchange.name}), budget});
 }
 
-/// Where speeds vary from step to step, all workers wait alike.
+/// Suggests bounds on staleness, for workers that all wait alike because their speeds vary from step to step.
 void loosen(situation& now, const exchange_settings& of) {
   if (of.kind != "parameter_server") return;
   if (word(of, "apply") == "all")
@@ -104,7 +104,7 @@ void loosen(situation& now, const exchange_settings& of) {
             {now.setting(of, "staleness_bound", std::to_string(std::max<std::int64_t>(2 * *bound, 4)))});
 }
 
-/// Routes of the same wiring. The first three give the same bits, unless messages are encoded.
+/// Suggests other routes of the same wiring. All but the ring give the same bits, unless messages are encoded.
 void take_another_route(situation& now, const exchange_settings& of) {
   const auto taken = word(of, "route");
   if (of.kind != "all_reduce" || taken.empty()) return;
@@ -115,7 +115,7 @@ void take_another_route(situation& now, const exchange_settings& of) {
   if (taken != "ring") now.add("A ring sends parts that are all equally large.", {now.setting(of, "route", "ring")});
 }
 
-/// Fewer or smaller messages, or messages while workers compute.
+/// Suggests fewer or smaller messages, or messages that are sent while workers compute.
 void lighten(situation& now, const exchange_settings& of) {
   const auto gradients = of.sends == "gradient";
   take_another_route(now, of);
@@ -152,9 +152,9 @@ void lighten(situation& now, const exchange_settings& of) {
 }
 
 void about_exchanges(situation& now) {
-  for (const auto& of : now.file.exchanges) {
-    lighten(now, of);
-    loosen(now, of);
+  for (const auto& exchange : now.file.exchanges) {
+    lighten(now, exchange);
+    loosen(now, exchange);
   }
   const auto& data = now.file.data;
   const std::string why = "Larger batches need fewer exchanges, or updates of a shared memory, for the same samples.";
@@ -182,17 +182,17 @@ std::vector<suggestion> candidates(const topology::topology& file, unsigned core
 }
 
 std::vector<suggestion> suggestions_of(const what_if& run, double seconds, unsigned cores) {
-  std::vector<suggestion> made;
-  for (auto& each : candidates(run.file(), cores)) {
-    const auto predicted = run.seconds_with(each.settings);
+  std::vector<suggestion> suggestions;
+  for (auto& candidate : candidates(run.file(), cores)) {
+    const auto predicted = run.seconds_with(candidate.settings);
     if (!predicted || *predicted > (1 - noticeable_gain) * seconds) continue;
-    each.seconds = *predicted;
-    made.push_back(std::move(each));
+    candidate.seconds = *predicted;
+    suggestions.push_back(std::move(candidate));
   }
-  std::stable_sort(made.begin(), made.end(), [](const suggestion& one, const suggestion& other) {
-    return std::pair{one.changes_training, one.seconds} < std::pair{other.changes_training, other.seconds};
+  std::stable_sort(suggestions.begin(), suggestions.end(), [](const suggestion& a, const suggestion& b) {
+    return std::pair{a.changes_training, a.seconds} < std::pair{b.changes_training, b.seconds};
   });
-  return made;
+  return suggestions;
 }
 
 }  // namespace troupe::diagnosis

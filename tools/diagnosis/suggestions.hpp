@@ -14,7 +14,7 @@ struct suggestion {
   std::string why;                    ///< A sentence: what these settings do.
   std::vector<std::string> settings;  ///< For --set, such as "data.threads=4".
   bool changes_training{true};        ///< Whether the run would compute other weights.
-  double seconds{0};                  ///< Predicted for as many samples as those of the run.
+  double seconds{0};                  ///< Predicted time for as many samples as in the run.
 };
 
 /// Returns what could make a run with this topology faster, without a prediction. It follows from the kinds of its

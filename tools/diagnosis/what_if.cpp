@@ -20,19 +20,19 @@ namespace {
 
 using std::chrono::microseconds;
 
-/// Under which a simulation computes. Times are in seconds.
+/// Conditions of a simulation. Times are in seconds.
 struct conditions {
-  double compute{0};    ///< Of one batch of the run, by the median worker.
-  double data_wait{0};  ///< For one batch.
+  double compute{0};    ///< Computing time of the median worker for one batch of the run.
+  double data_wait{0};  ///< Time for which a worker waits for one batch.
   double evaluation{0};
   std::vector<double> slowdown{};  ///< By rank; empty if all workers compute equally fast.
-  std::int64_t cores{0};           ///< Of each node, as simulate.cores.
+  std::int64_t cores{0};           ///< Cores of each node, as in simulate.cores.
   double jitter{0.1};
   std::vector<topology::link_settings> links{};
   bool messages_take_time{true};
 };
 
-/// What a simulation has found.
+/// Results of a simulation.
 struct simulated {
   double seconds{0};
   double samples{0};
@@ -58,7 +58,7 @@ double computing_per_step(const worker_total& worker) {
   return (worker.busy - worker.data_wait) / static_cast<double>(std::max<std::uint64_t>(worker.steps, 1));
 }
 
-/// Removes what ends a run early, or does not concern its speed.
+/// Removes settings that end a run early or do not affect its speed.
 void make_plain(topology::topology& file) {
   file.faults.clear();
   file.checkpoint = {};
@@ -98,16 +98,16 @@ struct what_if::parts {
   void read_workers(const plan& original) {
     std::vector<double> computing, waiting, loading, contentions;
     const auto on_gpus = std::any_of(file.workers.device.begin(), file.workers.device.end(),
-                                     [](const auto& each) { return each.starts_with("cuda"); });
+                                     [](const auto& device) { return device.starts_with("cuda"); });
     for (std::size_t rank = 0; rank < run.workers.size(); ++rank) {
-      const auto& each = run.workers[rank];
-      if (each.steps == 0) throw std::invalid_argument("a worker has made no steps");
-      computing.push_back(computing_per_step(each));
-      waiting.push_back(each.data_wait / static_cast<double>(each.steps));
-      loading.push_back(each.loading_cpu / static_cast<double>(each.steps));
+      const auto& worker = run.workers[rank];
+      if (worker.steps == 0) throw std::invalid_argument("a worker has made no steps");
+      computing.push_back(computing_per_step(worker));
+      waiting.push_back(worker.data_wait / static_cast<double>(worker.steps));
+      loading.push_back(worker.loading_cpu / static_cast<double>(worker.steps));
       const auto slowed = emulation::slowdown_of(original, static_cast<std::uint32_t>(rank));
-      if (each.cpu > 0 && !on_gpus) contentions.push_back((each.busy - each.data_wait) / each.cpu / slowed);
-      is_real = is_real || each.cpu > 0;
+      if (worker.cpu > 0 && !on_gpus) contentions.push_back((worker.busy - worker.data_wait) / worker.cpu / slowed);
+      is_real = is_real || worker.cpu > 0;
     }
     now.compute = median_of(computing);
     now.data_wait = median_of(waiting);
@@ -116,10 +116,10 @@ struct what_if::parts {
     constexpr double shortest = 10e-6;  // a simulation counts whole microseconds
     if (now.compute < shortest)
       throw std::invalid_argument("its steps take less than 10 us, too little for a simulation");
-    // Workers that are about equally fast are taken for equal, because each measurement varies.
+    // Workers that are about equally fast are treated as equal, because each measurement varies.
     constexpr double different = 1.1;
     if (*std::max_element(computing.begin(), computing.end()) > different * now.compute)
-      for (const auto each : computing) now.slowdown.push_back(std::clamp(each / now.compute, 1.0, 1e6));
+      for (const auto seconds : computing) now.slowdown.push_back(std::clamp(seconds / now.compute, 1.0, 1e6));
     if (!contentions.empty()) contention = std::max(1.0, median_of(contentions));
     compute_alone = now.compute / contention;
     now.links = file.links;
@@ -136,7 +136,7 @@ struct what_if::parts {
     if (!is_real) return;
     // Nine of ten gradients on an idle machine take 0.97 to 1.05 of their median.
     now.jitter = 0.03;
-    // Beside as many workers as cores, the evaluator competes for cores as well. How nodes of one machine share its
+    // With as many workers as cores, the evaluator competes for cores as well. How nodes of one machine share its
     // cores is known only roughly.
     const auto several_here = is_local && nodes > 1;
     if (workers_here >= cores + (several_here ? 1 : 0))
@@ -144,14 +144,14 @@ struct what_if::parts {
     note_loaders();
   }
 
-  /// Finds out whether workers get too little of the cores because threads make samples on them: the run has used
-  /// most of the time of all cores, and these threads noticeably much of it.
+  /// Finds out whether workers lack cores because threads make samples on them: the run has used most of the time of
+  /// all cores, and these threads a noticeable share of it.
   void note_loaders() {
     constexpr double noticeable = 0.1, most = 0.65;  // the rest is waiting, and the work of the system
     double of_workers = 0, of_loaders = 0;
-    for (const auto& each : run.workers) {
-      of_workers += each.cpu;
-      of_loaders += each.loading_cpu;
+    for (const auto& worker : run.workers) {
+      of_workers += worker.cpu;
+      of_loaders += worker.loading_cpu;
     }
     const auto used = of_workers + of_loaders;
     loaders_take_cores = contention > 1 + noticeable && of_loaders > noticeable * used &&
@@ -175,9 +175,10 @@ struct what_if::parts {
     constexpr double noticeable = 0.05;
     const auto workers = static_cast<double>(workers_here), before = loader_threads();
     const auto step = now.compute + now.data_wait;
-    // Threads for which workers wait work all the time. A worker that makes its batches itself waits for as long.
+    // If workers wait for the threads, the threads work all the time. A worker without threads waits while it makes its
+    // batches.
     auto making = loading_cpu, on_cores = loading_cpu;
-    if (loading_cpu == 0 && !has_threads) return now.data_wait;  // loaders look such samples up themselves
+    if (loading_cpu == 0 && !has_threads) return now.data_wait;  // such samples are not worth threads
     if (before == 0)
       making = on_cores = now.data_wait;
     else if (now.data_wait > noticeable * step)
@@ -189,22 +190,22 @@ struct what_if::parts {
   /// Finds the time of a gradient with which the simulated workers compute for as long as the real ones.
   void fit_gradient() {
     double wanted = 0;
-    for (const auto& each : run.workers)
-      wanted += each.busy / static_cast<double>(each.steps) / static_cast<double>(run.workers.size());
+    for (const auto& worker : run.workers)
+      wanted += worker.busy / static_cast<double>(worker.steps) / static_cast<double>(run.workers.size());
     constexpr int tries = 4;
     constexpr double close_enough = 0.005;
     for (int i = 0; i < tries; ++i) {
-      const auto found = simulate({}, now);
-      if (!found) throw std::invalid_argument("the topology cannot be simulated");
-      const auto ratio = wanted / std::max(found->busy_per_step, 1e-9);
+      const auto result = simulate({}, now);
+      if (!result) throw std::invalid_argument("the topology cannot be simulated");
+      const auto ratio = wanted / std::max(result->busy_per_step, 1e-9);
       if (std::abs(ratio - 1) < close_enough) break;
       now.compute *= ratio;
       now.data_wait *= ratio;
     }
   }
 
-  /// Finds the bandwidth of links between nodes, of which the file says nothing, with which the run takes as long as it
-  /// did. Keeps to the routes that the run took.
+  /// Finds the bandwidth of the links between nodes, which the file does not describe, with which the simulated run
+  /// takes as long as the real one. Keeps the routes that the run took.
   void fit_network(const plan& original) {
     for (std::size_t i = 0; i < original.exchanges.size() && i < file.exchanges.size(); ++i)
       if (const auto& choices = original.traffic[i].choices; !choices.empty() && !choices.front().key.empty())
@@ -220,8 +221,8 @@ struct what_if::parts {
       }
       return fitted;
     };
-    const auto wanted = [&](const simulated& found) {
-      return run.train_seconds * found.samples / static_cast<double>(run.samples());
+    const auto wanted = [&](const simulated& result) {
+      return run.train_seconds * result.samples / static_cast<double>(run.samples());
     };
     double slow = 1e4, fast = 1e11;
     const auto fastest = simulate({}, with(fast));
@@ -229,14 +230,14 @@ struct what_if::parts {
     constexpr int halvings = 12;
     for (int i = 0; i < halvings; ++i) {
       const auto middle = std::sqrt(slow * fast);
-      const auto found = simulate({}, with(middle));
-      if (!found) return;
-      (found->train_seconds > wanted(*found) ? slow : fast) = middle;
+      const auto result = simulate({}, with(middle));
+      if (!result) return;
+      (result->train_seconds > wanted(*result) ? slow : fast) = middle;
     }
     now = with(fast);
   }
 
-  /// Returns what a simulation of the run finds with these settings; nothing if they are not valid.
+  /// Returns the results of a simulation of the run with these settings; nothing if they are not valid.
   std::optional<simulated> simulate(const std::vector<std::string>& settings, const conditions& under) const try {
     auto changed = topology::load(file.file, settings);
     changed.workers.device = {"cpu"};
@@ -249,7 +250,7 @@ struct what_if::parts {
     changed.run.steps = steps;
     const auto every = std::min(whole.when.evaluate_every, steps);
     changed.evaluate.every = {.count = every};
-    // As much time for evaluations as in as many steps of the whole run.
+    // Evaluations take as much time per step as in the whole run.
     const auto of_whole = static_cast<double>(quotient_up(whole.steps, whole.when.evaluate_every));
     const auto evaluating = under.evaluation * of_whole * static_cast<double>(steps) / static_cast<double>(whole.steps);
     auto& how = changed.simulate;
@@ -265,24 +266,24 @@ struct what_if::parts {
     changed.links = under.links;
     if (settings.empty())
       for (const auto& [place, choice] : taken) changed.exchanges[place].options[choice.first] = choice.second;
-    const auto made = make_plan(changed, facts);
-    const auto last = simulate_timing(made, data, initial, pool, {});
-    simulated found{.seconds = last.seconds, .train_seconds = last.train_seconds};
+    const auto shortened = make_plan(changed, facts);
+    const auto last = simulate_timing(shortened, data, initial, pool, {});
+    simulated result{.seconds = last.seconds, .train_seconds = last.train_seconds};
     double made_steps = 0, busy = 0;
     for (const auto& worker : last.workers) {
-      found.samples += static_cast<double>(worker.samples);
+      result.samples += static_cast<double>(worker.samples);
       made_steps += static_cast<double>(worker.steps);
       busy += worker.busy;
     }
-    if (made_steps == 0 || found.samples == 0) return std::nullopt;
-    found.busy_per_step = busy / made_steps;
-    return found;
+    if (made_steps == 0 || result.samples == 0) return std::nullopt;
+    result.busy_per_step = busy / made_steps;
+    return result;
   } catch (const std::runtime_error&) {
     return std::nullopt;
   }
 
-  /// Returns the seconds of the run under other conditions. What the simulation of the run itself does not explain
-  /// stays as it was.
+  /// Returns how many seconds the run takes under other conditions. The part of its time that the simulation of the run
+  /// itself does not explain stays the same.
   double seconds_if(const simulated& other) const {
     const auto samples = static_cast<double>(run.samples());
     const auto before = as_it_was.seconds / as_it_was.samples * samples,
@@ -297,15 +298,15 @@ struct what_if::parts {
   models::buffer_pool pool;
   at::Tensor initial;
   std::int64_t batch{1};
-  bool has_threads{false};  ///< Whether threads make such samples, if there are any.
+  bool has_threads{false};  ///< Whether samples of this data set are worth threads that make them.
   bool sends{true};         ///< Whether there are messages between workers, or workers and servers.
   std::int64_t workers_here{1};
   bool is_real{false};             ///< Whether CPU times were measured, as in a real run.
-  double contention{1};            ///< Time in which workers compute for each second of a core that they use.
-  double compute_alone{0};         ///< As conditions::compute, with a core for each worker.
+  double contention{1};            ///< Computing time of workers for each second of CPU time that they use.
+  double compute_alone{0};         ///< Like conditions::compute, but with a core for each worker.
   double loading_cpu{0};           ///< CPU time of the threads that make one batch.
-  double share_of_workers{1};      ///< Of the CPU time of a run whose loaders take cores.
-  bool loaders_take_cores{false};  ///< Whether that is because of the threads that make samples.
+  double share_of_workers{1};      ///< Share of the CPU time that workers use if loaders take cores; otherwise 1.
+  bool loaders_take_cores{false};  ///< Whether workers lack cores because threads make samples.
   conditions now;
   std::map<std::size_t, std::pair<std::string, setting_value>> taken{};  ///< Choices of the run, by exchange.
   simulated as_it_was;
@@ -323,16 +324,16 @@ const topology::topology& what_if::file() const {
 std::optional<double> what_if::seconds_with(const std::vector<std::string>& settings) const {
   auto under = parts_->now;
   const std::string of_threads = "data.threads=";
-  for (const auto& each : settings)
-    if (each.starts_with(of_threads))
-      under.data_wait = parts_->data_wait_with(std::stod(each.substr(of_threads.size())));
-  const auto found = parts_->simulate(settings, under);
-  if (!found) return std::nullopt;
-  return parts_->seconds_if(*found);
+  for (const auto& given : settings)
+    if (given.starts_with(of_threads))
+      under.data_wait = parts_->data_wait_with(std::stod(given.substr(of_threads.size())));
+  const auto result = parts_->simulate(settings, under);
+  if (!result) return std::nullopt;
+  return parts_->seconds_if(*result);
 }
 
 explanation what_if::explain() const {
-  // Workers that take turns on the cores compute for as many times as long as alone.
+  // The factor by which computing takes longer if workers take turns on the cores.
   const auto of_workers = std::max(1.0, static_cast<double>(parts_->workers_here) / static_cast<double>(parts_->cores));
   constexpr double noticeable = 1.25;
   explanation why{.contention = parts_->contention,
@@ -340,9 +341,9 @@ explanation what_if::explain() const {
                                  : parts_->contention > noticeable * of_workers ? core_users::other_programs
                                  : parts_->workers_here > parts_->cores         ? core_users::workers
                                                                                 : core_users::actors};
-  for (const auto each : all_causes) {
+  for (const auto removed : all_causes) {
     auto under = parts_->now;
-    switch (each) {
+    switch (removed) {
       case cause::exchanges:
         if (!parts_->sends) continue;
         under.links.clear();
@@ -352,7 +353,7 @@ explanation what_if::explain() const {
         under.slowdown.clear();
         break;
       case cause::cores:
-        if (parts_->loaders_take_cores && parts_->workers_here <= parts_->cores) continue;  // that is cause::data
+        if (parts_->loaders_take_cores && parts_->workers_here <= parts_->cores) continue;  // counted as cause::data
         under.compute = std::min(under.compute, parts_->compute_alone);
         under.cores = 0;
         break;
@@ -365,10 +366,10 @@ explanation what_if::explain() const {
         under.evaluation = 0;
         break;
     }
-    if (const auto found = parts_->simulate({}, under)) why.reliefs.push_back({each, parts_->seconds_if(*found)});
+    if (const auto result = parts_->simulate({}, under)) why.reliefs.push_back({removed, parts_->seconds_if(*result)});
   }
   std::stable_sort(why.reliefs.begin(), why.reliefs.end(),
-                   [](const auto& one, const auto& other) { return one.seconds < other.seconds; });
+                   [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
   return why;
 }
 

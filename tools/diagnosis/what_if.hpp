@@ -16,8 +16,8 @@ namespace troupe::diagnosis {
 class what_if {
  public:
   /// Reads the data set of a run with the topology `file`, which was loaded from its results folder. `cores` is the
-  /// number of cores of the machine, which is taken for the one that made the run. Throws std::exception if the run
-  /// cannot be simulated here.
+  /// number of cores of this machine, which is assumed to be the one that made the run. Throws std::exception if the
+  /// run cannot be simulated here.
   what_if(topology::topology file, const measured_run& run, unsigned cores);
   ~what_if();
   what_if(const what_if&) = delete;
@@ -26,8 +26,8 @@ class what_if {
   /// Returns the topology of the run.
   const topology::topology& file() const;
 
-  /// Returns the seconds that the run would have taken with these settings (of --set) for as many samples. Returns
-  /// nothing if its topology is not valid with them, or cannot be simulated.
+  /// Returns the seconds that the run would have taken with these settings (as for --set) for the same number of
+  /// samples. Returns nothing if its topology is not valid with them or cannot be simulated.
   std::optional<double> seconds_with(const std::vector<std::string>& settings) const;
 
   /// Simulates the run without each cause.

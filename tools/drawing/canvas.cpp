@@ -23,7 +23,7 @@ std::string number(const rectangle& frame) {
   return number(frame.low) + "," + number(frame.high);
 }
 
-/// A number and a text, as xdot writes texts: their length first.
+/// Returns text in the notation of xdot: its length, then the text.
 std::string with_length(const std::string& text) {
   return std::to_string(text.size()) + " -" + text;
 }
@@ -34,7 +34,7 @@ std::string inches(double points) {
   return text.data();
 }
 
-/// The direction from one point to another, of length 1; nothing where they are the same.
+/// Returns the direction from one point to another as a vector of length 1, or of length 0 if they are the same.
 point towards(point from, point to) {
   const auto way = to - from;
   const auto length = std::hypot(way.x, way.y);

@@ -35,7 +35,7 @@ struct curve {
 /// Returns the curve that is the line between two points.
 curve straight(point first, point last);
 
-/// Lengths of the arrowheads at both ends of a curve; 0: none.
+/// Lengths of the arrowheads at both ends of a curve; 0 for none.
 struct heads {
   double at_first{0}, at_last{0};
 };
@@ -61,7 +61,7 @@ class canvas {
   /// Adds an edge between two boxes.
   void edge(const std::string& from, const std::string& to, const curve& way, heads heads, const std::string& style);
 
-  /// Adds an invisible edge. A bundle in the background shows it, or the second arrowhead of another edge.
+  /// Adds an invisible edge, which is shown by a bundle in the background or by the second arrowhead of another edge.
   void unseen_edge(const std::string& from, const std::string& to, const curve& way, const std::string& style);
 
   /// Adds a frame around the boxes with these names, drawn below all boxes and lines.

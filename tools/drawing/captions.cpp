@@ -35,8 +35,8 @@ bool is_default(const setting& setting, const setting_value& value) {
 }
 
 std::string text_of(const planned_exchange& exchange, const std::string& key) {
-  const auto found = exchange.settings.find(key);
-  return found == exchange.settings.end() ? "" : short_text(found->second);
+  const auto entry = exchange.settings.find(key);
+  return entry == exchange.settings.end() ? "" : short_text(entry->second);
 }
 
 bool is_random(const planned_exchange& exchange) {
@@ -110,9 +110,9 @@ std::string cost_of(const plan& plan, const picture& drawn, std::size_t place) {
              : crossing == 0   ? "none"
                                : human_bytes(crossing)) +
             " of it between nodes";
-  const auto each = range_of(drawn.ties, place);
-  if (each.empty() || drawn.styles[place] == tie_style::bundle) return cost;  // the hub shows it
-  if (!has_labels(drawn)) cost += ", " + each + " per arrow" + (drawn.changing[place] ? " in use" : "");
+  const auto per_arrow = range_of(drawn.ties, place);
+  if (per_arrow.empty() || drawn.styles[place] == tie_style::bundle) return cost;  // the hub shows the bytes
+  if (!has_labels(drawn)) cost += ", " + per_arrow + " per arrow" + (drawn.changing[place] ? " in use" : "");
   if (drawn.styles[place] == tie_style::faint)
     cost += "; faint: all but the arrows of " + drawn.units[first_unit_of(drawn, place)].title;
   if (drawn.styles[place] == tie_style::bus) cost += "; every worker exchanges with every server";

@@ -6,14 +6,15 @@ namespace troupe {
 
 namespace {
 
-/// Light and dark. White is both the page and what is written on dark boxes: on a dark page those boxes are light.
+/// Light colours and their dark counterparts. White is the colour of the page and of text on dark boxes, which are
+/// light on a dark page.
 constexpr std::array<std::pair<const char*, const char*>, 18> counterparts{{
     {"#ffffff", "#0d1117"},  // the page, white boxes, text on filled boxes
     {"#f6f8fb", "#161b22"},  // the panel
     {"#e7f0fa", "#16304f"},  // workers
-    {"#1a365d", "#dbeafe"},  // text on them
+    {"#1a365d", "#dbeafe"},  // text on workers
     {"#1f6f64", "#56c2b2"},  // servers
-    {"#b4bcc6", "#4b5563"},  // lines of what does not compute
+    {"#b4bcc6", "#4b5563"},  // lines of actors that do not compute
     {"#5b6673", "#9da7b3"},  // small print
     {"#93a1b1", "#5d6b7a"},  // frames of nodes
     {"#1f2933", "#e6edf3"},  // titles

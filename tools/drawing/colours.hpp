@@ -23,7 +23,7 @@ constexpr palette group{"#fbf5e9", "#d8bd8c", "#7a5a1e"};
 constexpr auto* page = "#ffffff";
 constexpr auto* panel = "#f6f8fb";
 constexpr auto* title = "#1f2933";
-/// One for each exchange of a loop.
+/// One colour for each exchange of a loop.
 constexpr std::array exchanges{"#2b6cb0", "#c05621", "#2f855a", "#6b46c1", "#b83280", "#8a6d0b"};
 
 constexpr const char* of_exchange(std::size_t place) {

@@ -58,16 +58,16 @@ std::string model_text(const plan& plan) {
               : "");
 }
 
-/// What the extents of a sample that is no image count.
+/// Returns what the extents of a sample that is not an image count.
 std::string of_what(const plan& plan) {
-  const bool one = plan.shape.input.size() == 1;
+  const bool single = plan.shape.input.size() == 1;
   switch (plan.facts.kind) {
     case models::sample_kind::sparse:
-      return one ? " columns" : " (users × items)";
+      return single ? " columns" : " (users × items)";
     case models::sample_kind::characters:
       return " positions";
     default:
-      return one ? " features" : "";
+      return single ? " features" : "";
   }
 }
 
@@ -88,7 +88,7 @@ std::string data_text(const plan& plan) {
               : "normalised with mean " + numbers(plan.scale.mean) + " and std " + numbers(plan.scale.std));
 }
 
-/// "each worker sees 1 to 3 of 10 classes".
+/// Returns text such as "each worker sees 1 to 3 of 10 classes".
 std::string classes_text(const plan& plan) {
   const auto [least, most] = classes_seen(plan);
   return "each worker sees " + (least < most ? grouped(static_cast<std::uint64_t>(least)) + " to " : "") +
@@ -112,7 +112,7 @@ void describe_classes(page& page, const plan& plan) {
   }
 }
 
-/// Which samples loss and accuracy are of.
+/// Describes the samples for which loss and accuracy are computed.
 std::string evaluated_text(const plan& plan) {
   const auto samples = grouped(static_cast<std::uint64_t>(plan.facts.evaluated));
   const auto shares = shares_text(plan);
@@ -124,15 +124,15 @@ std::string evaluated_text(const plan& plan) {
          "; data.validation = 0.1 would hold out training samples instead";
 }
 
-/// Adds the sparsity (Ω, Δ and ρ) if it was computed, and what is evaluated if there is no separate set.
+/// Adds the data set, its sparsity (Ω, Δ and ρ) if it was computed, and the samples that are evaluated.
 void describe_data(page& page, const plan& plan) {
   page.line("data", data_text(plan));
-  if (const auto& found = plan.facts.sparsity) {
-    page.more("at most Ω = " + grouped(static_cast<std::uint64_t>(found->omega)) + " nonzeros per sample (" +
-              human_number(found->mean_nonzeros) + " on average)");
-    page.more("the most frequent column is in Δ = " + human_number(found->delta) +
-              " of the samples; one sample has columns in common with ρ " + (found->rho_is_exact ? "= " : "≥ ") +
-              human_number(found->rho) + " of them");
+  if (const auto& sparsity = plan.facts.sparsity) {
+    page.more("at most Ω = " + grouped(static_cast<std::uint64_t>(sparsity->omega)) + " nonzeros per sample (" +
+              human_number(sparsity->mean_nonzeros) + " on average)");
+    page.more("the most frequent column is in Δ = " + human_number(sparsity->delta) +
+              " of the samples; one sample has columns in common with ρ " + (sparsity->rho_is_exact ? "= " : "≥ ") +
+              human_number(sparsity->rho) + " of them");
   }
   if (!plan.facts.class_counts.empty()) describe_classes(page, plan);
   if (plan.file.data.random_windows.value_or(false))
@@ -169,7 +169,7 @@ std::string checkpoint_text(const plan& plan) {
 std::string device_text(const plan& plan) {
   const auto& given = plan.file.workers.device;
   const auto off_the_cpu =
-      std::any_of(plan.devices.begin(), plan.devices.end(), [](auto one) { return !one.is_cpu(); });
+      std::any_of(plan.devices.begin(), plan.devices.end(), [](auto device) { return !device.is_cpu(); });
   if (!off_the_cpu) return "device " + (given.size() == 1 ? given.front() : "cpu");
   return "on " + devices_text(plan.devices);
 }
@@ -215,7 +215,7 @@ void describe_nodes(page& page, const plan& plan) {
             human_bytes(rounded(crossing.bytes)) + " of tensors per step, over " + counted(crossing.edges, "edge"));
 }
 
-/// The exchanges of the plan that are not deterministic, by name.
+/// Returns the names of the exchanges that are not deterministic.
 std::vector<std::string> asynchronous(const plan& plan) {
   std::vector<std::string> names;
   for (const auto& exchange : plan.exchanges)
@@ -223,10 +223,10 @@ std::vector<std::string> asynchronous(const plan& plan) {
   return names;
 }
 
-/// "3 workers, each with a compute actor and a port for each exchange; …".
+/// Returns the number of actors and their kinds: "…: 3 workers, each with a compute actor and 2 ports; …".
 std::string actors_text(const plan& plan) {
-  const bool all_in_all = std::all_of(plan.exchanges.begin(), plan.exchanges.end(), [&](const auto& one) {
-    return one.nature.in_loop && one.ranks().size() == plan.workers;
+  const bool all_in_all = std::all_of(plan.exchanges.begin(), plan.exchanges.end(), [&](const auto& exchange) {
+    return exchange.nature.in_loop && exchange.ranks().size() == plan.workers;
   });
   auto text = grouped(plan.actors.size()) + ": " + counted(plan.workers, "worker") +
               (plan.workers == 1 ? " with a compute actor" : ", each with a compute actor");
@@ -256,7 +256,7 @@ void describe_promise(page& page, const plan& plan) {
   }
   if (!plan.promises_bits()) {
     const auto own = std::find_if(plan.exchanges.begin(), plan.exchanges.end(),
-                                  [](const auto& one) { return !one.nature.sums_by.empty(); });
+                                  [](const auto& exchange) { return !exchange.nature.sums_by.empty(); });
     page.line("same bits", "no: " +
                                (own == plan.exchanges.end() ? devices_text(plan.devices)
                                                             : own->name + " (" + own->nature.sums_by + ")") +

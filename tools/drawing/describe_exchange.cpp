@@ -12,7 +12,7 @@ namespace troupe {
 
 namespace {
 
-/// Maximum number of edges that are listed; more are summed up.
+/// Maximum number of edges that are listed; more are summarised.
 constexpr std::size_t edges_listed_max = 16;
 /// Maximum number of members, groups or servers that are named.
 constexpr std::size_t named_max = 16;
@@ -42,7 +42,7 @@ std::string text_of(const std::string& text) {
 template <class Element>
 std::string text_of(const std::vector<Element>& list) {
   std::vector<std::string> words;
-  for (const auto& each : list) words.push_back(text_of(each));
+  for (const auto& element : list) words.push_back(text_of(element));
   return "[" + topology::joined(words, ", ") + "]";
 }
 
@@ -50,7 +50,7 @@ template <class Element>
 std::string text_of(const std::vector<std::vector<Element>>& lists) {
   if (lists.size() > lists_shown_max) return "a list of " + grouped(lists.size()) + " lists";
   std::vector<std::string> words;
-  for (const auto& each : lists) words.push_back(text_of(each));
+  for (const auto& list : lists) words.push_back(text_of(list));
   return "[" + topology::joined(words, ", ") + "]";
 }
 
@@ -77,7 +77,7 @@ std::string name_of_id(const plan& plan, const planned_exchange& exchange, std::
   return id < plan.workers ? "worker " + std::to_string(id) : "server " + std::to_string(id - exchange.first_server);
 }
 
-/// "workers 0, 1 and 5".
+/// Returns text such as "workers 0, 1 and 5".
 std::string workers_named(const std::vector<std::uint32_t>& ranks) {
   if (ranks.size() > named_max) return counted(ranks.size(), "worker");
   std::string text = ranks.size() == 1 ? "worker " : "workers ";
@@ -97,9 +97,9 @@ void describe_members(page& page, const plan& plan, const planned_exchange& exch
               "; each group is led by its worker of lowest rank");
     return;
   }
-  for (const auto& one : exchange.members)
-    page.more("member " + one.name + ": " + workers_named(one.ranks) +
-              (one.ranks.size() > 1 ? ", led by worker " + std::to_string(one.ranks.front()) : ""));
+  for (const auto& member : exchange.members)
+    page.more("member " + member.name + ": " + workers_named(member.ranks) +
+              (member.ranks.size() > 1 ? ", led by worker " + std::to_string(member.ranks.front()) : ""));
 }
 
 void describe_servers(page& page, const plan& plan, const planned_exchange& exchange) {
@@ -114,7 +114,7 @@ void describe_servers(page& page, const plan& plan, const planned_exchange& exch
             (held.size() > named_max ? "" : ", holding " + topology::listed(held, "and")));
 }
 
-/// "40.3 ms", with three digits.
+/// Returns a time with three digits, such as "40.3 ms".
 std::string time_text(double seconds) {
   constexpr int digits = 3;
   if (seconds < 1e-3) return human_number(1e6 * seconds, digits) + " us";
@@ -122,16 +122,16 @@ std::string time_text(double seconds) {
   return (seconds < 1000 ? human_number(seconds, digits) : grouped(rounded(seconds))) + " s";
 }
 
-/// Describes what was chosen, the time of each candidate in all buckets, one after the other, and what it rests on.
+/// Describes the choice, the time of each candidate for all buckets one after the other, and the assumed links.
 void describe_choices(page& page, const exchange_traffic& traffic) {
   if (traffic.choices.empty() || traffic.choices.front().candidates.empty()) return;
   std::map<std::string, std::size_t> chosen;
   std::map<std::string, double> seconds;
   double fastest = 0;
-  for (const auto& each : traffic.choices) {
-    chosen[each.candidates.front().value] += 1;
-    fastest += each.candidates.front().seconds;
-    for (const auto& one : each.candidates) seconds[one.value] += one.seconds;
+  for (const auto& choice : traffic.choices) {
+    chosen[choice.candidates.front().value] += 1;
+    fastest += choice.candidates.front().seconds;
+    for (const auto& candidate : choice.candidates) seconds[candidate.value] += candidate.seconds;
   }
   std::vector<std::string> names, others;
   for (const auto& [name, buckets] : chosen)

@@ -13,7 +13,7 @@ namespace {
 
 using json = files::json;
 
-/// Members of a mixing matrix that is printed.
+/// Maximum number of members whose mixing matrix is printed.
 constexpr std::size_t matrix_in_json_max = 64;
 
 json whole_if_it_is(double number) {
@@ -25,7 +25,7 @@ json json_of(const plan& plan, const planned_exchange& exchange) {
   for (const auto& [name, value] : exchange.settings)
     settings[name] = std::visit([](const auto& plain) { return json(plain); }, value);
   json members = json::array();
-  for (const auto& one : exchange.members) members.push_back({{"name", one.name}, {"workers", one.ranks}});
+  for (const auto& member : exchange.members) members.push_back({{"name", member.name}, {"workers", member.ranks}});
   json servers = json::array();
   for (std::uint32_t i = 0; i < exchange.nature.servers; ++i)
     servers.push_back({{"id", exchange.first_server + i},
@@ -40,11 +40,12 @@ json json_of(const plan& plan, const planned_exchange& exchange) {
                      {"bytes", edge.bytes},
                      {"used", edge.used}});
   json choices = json::array();
-  for (const auto& each : traffic.choices) {
-    if (each.candidates.empty()) continue;
+  for (const auto& choice : traffic.choices) {
+    if (choice.candidates.empty()) continue;
     json seconds = json::object();
-    for (const auto& one : each.candidates) seconds[one.value] = one.seconds;
-    choices.push_back({{"key", each.key}, {"value", each.candidates.front().value}, {"predicted_seconds", seconds}});
+    for (const auto& candidate : choice.candidates) seconds[candidate.value] = candidate.seconds;
+    choices.push_back(
+        {{"key", choice.key}, {"value", choice.candidates.front().value}, {"predicted_seconds", seconds}});
   }
   const auto* mixing = exchange.mixing() ? exchange.mixing()->constant() : nullptr;
   const auto rates = mixing ? rules::rates_of(*mixing) : std::nullopt;
@@ -114,13 +115,13 @@ json classes_of_a_worker(const plan& plan) {
 }
 
 json sparsity_of(const plan& plan) {
-  const auto& found = plan.facts.sparsity;
-  if (!found) return {};
-  return {{"omega", found->omega},
-          {"delta", found->delta},
-          {"rho", found->rho},
-          {"rho_is_exact", found->rho_is_exact},
-          {"mean_nonzeros", found->mean_nonzeros}};
+  const auto& sparsity = plan.facts.sparsity;
+  if (!sparsity) return {};
+  return {{"omega", sparsity->omega},
+          {"delta", sparsity->delta},
+          {"rho", sparsity->rho},
+          {"rho_is_exact", sparsity->rho_is_exact},
+          {"mean_nonzeros", sparsity->mean_nonzeros}};
 }
 
 }  // namespace
@@ -129,7 +130,7 @@ std::string describe_json(const plan& plan) {
   json actors = json::array();
   for (const auto& actor : plan.actors) actors.push_back({{"name", actor.label.name}, {"node", actor.node}});
   json devices = json::array();
-  for (const auto& each : plan.devices) devices.push_back(each.str());
+  for (const auto& device : plan.devices) devices.push_back(device.str());
   json nodes = json::array();
   for (const auto& node : plan.nodes) {
     json entry{{"name", node.name}};

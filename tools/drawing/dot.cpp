@@ -34,7 +34,7 @@ std::string names_of(std::uint32_t first, std::uint32_t count) {
   return count == 1 ? name : name + " to w" + std::to_string(first + count - 1);
 }
 
-/// `unit_of`: the index of the unit that has this id.
+/// Returns the ties between the units of a plan. `unit_of` returns the index of the unit that has an id.
 template <class UnitOf>
 std::vector<tie> ties_of(const plan& plan, UnitOf unit_of) {
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::size_t>, tie> ties;
@@ -43,12 +43,12 @@ std::vector<tie> ties_of(const plan& plan, UnitOf unit_of) {
       const auto [a, b] = std::minmax({unit_of(edge.from), unit_of(edge.to)});
       if (a == b) continue;
       auto& tie = ties[{a, b, place}];
-      const bool there = unit_of(edge.from) == a;
+      const bool forwards = unit_of(edge.from) == a;
       tie.a = a;
       tie.b = b;
       tie.exchange = place;
-      (there ? tie.there : tie.back) = true;
-      (there ? tie.bytes_there : tie.bytes_back) += edge.bytes;
+      (forwards ? tie.there : tie.back) = true;
+      (forwards ? tie.bytes_there : tie.bytes_back) += edge.bytes;
     }
   std::vector<tie> list;
   for (const auto& [where, tie] : ties) list.push_back(tie);
@@ -61,7 +61,7 @@ std::string address_of(const planned_node& node) {
   return print_endpoint(node.address);
 }
 
-/// Returns the address of all nodes if they have the same, or nothing.
+/// Returns a note with the address of all nodes if they have the same one, or nothing.
 std::string common_address(const plan& plan) {
   if (plan.nodes.size() < 2) return {};
   const auto first = address_of(plan.nodes.front());
@@ -83,17 +83,18 @@ std::vector<region> regions_by_node(const plan& plan) {
   return regions;
 }
 
-/// Returns the exchange whose members are groups, or nullptr. Of several, it is the one with the largest groups.
+/// Returns the exchange whose members are groups, or nullptr. If there are several, returns the one with the largest
+/// group.
 const planned_exchange* grouped_exchange(const plan& plan) {
-  const planned_exchange* found = nullptr;
+  const planned_exchange* result = nullptr;
   std::size_t largest = 1;
   for (const auto& exchange : plan.exchanges)
     for (const auto& member : exchange.members)
       if (member.ranks.size() > largest) {
         largest = member.ranks.size();
-        found = &exchange;
+        result = &exchange;
       }
-  return found;
+  return result;
 }
 
 /// Makes a region for each member of an exchange of groups, for each worker outside them, and one for all servers.
@@ -115,8 +116,8 @@ void divide_by_group(picture& drawn, const planned_exchange& exchange) {
       if (!of_servers) of_servers = add("");
       unit.region = *of_servers;
     } else if (const auto* group = group_of[i]) {
-      const auto found = region_of.find(group);
-      unit.region = found != region_of.end() ? found->second : add(data::clipped(group->name, title_letters_max));
+      const auto known = region_of.find(group);
+      unit.region = known != region_of.end() ? known->second : add(data::clipped(group->name, title_letters_max));
       region_of.emplace(group, unit.region);
     } else {
       unit.region = add("");
@@ -131,10 +132,11 @@ void name_groups(picture& drawn, const planned_exchange& exchange) {
       if (member.ranks.size() > 1) drawn.units[rank].subtitle = "in " + data::clipped(member.name, 12);
 }
 
-/// Returns the device of a worker, or nothing if all have the same, which the page then states once.
+/// Returns the device of a worker, or nothing if all workers have the same device, which the page then states once.
 std::string worker_device(const plan& plan, std::uint32_t rank) {
   const auto& devices = plan.devices;
-  const bool same = std::all_of(devices.begin(), devices.end(), [&](const auto& each) { return each == devices[0]; });
+  const bool same =
+      std::all_of(devices.begin(), devices.end(), [&](const auto& device) { return device == devices[0]; });
   return same ? "" : devices.at(rank).str();
 }
 
@@ -147,8 +149,8 @@ void add_servers(const plan& plan, std::vector<unit>& units) {
   const auto exchanges_served = std::count_if(plan.exchanges.begin(), plan.exchanges.end(),
                                               [](const auto& exchange) { return exchange.nature.servers > 0; });
   for (const auto& exchange : plan.exchanges) {
-    const auto all = exchange.nature.servers;
-    for (std::uint32_t i = 0; i < all; ++i) {
+    const auto servers = exchange.nature.servers;
+    for (std::uint32_t i = 0; i < servers; ++i) {
       const auto server = "s" + std::to_string(i);
       const auto title = exchange.nature.in_loop ? server : std::string("memory");
       units.push_back({.name = exchange.name + " " + server,
@@ -163,15 +165,15 @@ void add_servers(const plan& plan, std::vector<unit>& units) {
 
 /// Returns one box for all servers.
 unit servers_as_one(const plan& plan) {
-  const auto all = plan.servers();
+  const auto servers = plan.servers();
   std::uint64_t held = 0;
   for (const auto& exchange : plan.exchanges)
     for (std::uint32_t i = 0; i < exchange.nature.servers; ++i) held += plan.bytes_held(exchange, i);
   return {.name = "servers",
-          .title = all > 1 ? grouped(all) + " servers" : "s0",
-          .subtitle = all > 1 ? "hold " + human_bytes(held) + " in total" : holding_text(held),
+          .title = servers > 1 ? grouped(servers) + " servers" : "s0",
+          .subtitle = servers > 1 ? "hold " + human_bytes(held) + " in total" : holding_text(held),
           .region = 0,
-          .several = all > 1,
+          .several = servers > 1,
           .server = true};
 }
 
@@ -236,7 +238,7 @@ void draw_unit(canvas& drawing, const picture& drawn, std::uint32_t index) {
   auto colours = unit.server ? colours::server : drawn.centre == index ? colours::hub : colours::worker;
   const std::string text = colours.text;
   const double step = unit.several ? 5 : 0;
-  if (unit.several && unit.server) colours.line = colours::panel;  // or a dark stack would be one dark shape
+  if (unit.several && unit.server) colours.line = colours::panel;  // otherwise, a dark stack would be one dark shape
   const auto box = [&](const std::string& name, int place, const std::string& html) {
     const point aside{place * step, place * step};
     drawing.box(name, at + aside, unit.width - 2 * step, unit.height - 2 * step, colours, html);
@@ -256,8 +258,8 @@ std::string title_of(const plan& plan) {
 }
 
 /// Draws the panel with its captions, the title above it, and below it the actors that do not compute, unless they are
-/// in a frame. Of the wiring alone, draws the panel and its captions. Call it first: the panel is the lowest layer.
-/// Returns the visible part.
+/// in a frame. If only the wiring is drawn, draws only the panel with its captions. Call it first, because the panel is
+/// the lowest layer. Returns the visible part.
 rectangle draw_page(canvas& drawing, const plan& plan, const picture& drawn) {
   constexpr double line = 17, between = 8;
   const auto captions = captions_of(plan, drawn);

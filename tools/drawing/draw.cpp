@@ -1,4 +1,4 @@
-// The only door to Graphviz.
+// Renders drawings with Graphviz. No other file uses it.
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/tools/drawing/colours.hpp"
 #include "troupe/tools/drawing/drawing.hpp"
@@ -17,7 +17,7 @@ std::string to_svg(const std::string& dot) {
   // Graphviz keeps its state in globals.
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
-  agseterr(AGMAX);  // what it would print of fonts and the like belongs on nobody's terminal
+  agseterr(AGMAX);  // keeps messages about fonts and the like off the terminal
   // One context for the process, never freed: the text plugin keeps a pointer to a font name of the context it was
   // first used with (Graphviz 2.42), and would read it after that context is gone.
   static GVC_t* const context = gvContext();
@@ -32,7 +32,7 @@ std::string to_svg(const std::string& dot) {
   gvFreeRenderData(bytes);
   gvFreeLayout(context, graph.get());
   if (failed != 0) throw std::runtime_error("Graphviz cannot render SVG: is its core plugin installed (libgvc)?");
-  // After the opening tag, or it would style nothing.
+  // The styles take effect only after the opening tag.
   const auto opened = svg.find('>', svg.find("<svg"));
   if (opened != std::string::npos)
     svg.insert(opened + 1, "\n<!-- " + std::string(drawing_mark) + " -->\n" + dark_styles());

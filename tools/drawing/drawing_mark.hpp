@@ -3,7 +3,7 @@
 
 namespace troupe {
 
-/// Nothing else writes this, so a file that has it may be replaced.
+/// No other program writes this, so a file that contains it may be replaced.
 constexpr auto* drawing_mark = "Drawn by troupe graph";
 
 }  // namespace troupe

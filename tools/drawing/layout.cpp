@@ -34,8 +34,8 @@ struct ellipse {
   double width{0}, height{0};
 };
 
-/// The smallest ellipse that has room, if there is one no taller than three times its width. It is no wider than the
-/// page with boxes of `widest` on its rim, unless `page` allows a multiple of that width.
+/// Returns the smallest ellipse that has room, if there is one no taller than three times its maximum width. With boxes
+/// of width `widest` on its rim, it is at most `page` times as wide as the page.
 template <class HasRoom>
 std::optional<ellipse> smallest_ellipse(const picture& drawn, double widest, double page, HasRoom has_room) {
   const double shape = drawn.hub ? 1.6 : drawn.units.size() <= 8 ? 1.8 : 1.3;
@@ -45,7 +45,7 @@ std::optional<ellipse> smallest_ellipse(const picture& drawn, double widest, dou
   return {};
 }
 
-/// Returns the same on a page as wide as necessary.
+/// Returns such an ellipse on a page as wide as necessary.
 template <class HasRoom>
 ellipse some_ellipse(const picture& drawn, double widest, HasRoom has_room) {
   for (const double page : {1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0})
@@ -58,7 +58,7 @@ point on_rim(const ellipse& of, double turn) {
   return {of.width * std::cos(angle), of.height * std::sin(angle)};
 }
 
-/// `count` places beside each other, their middle at `at`.
+/// Returns `count` places in a row that is centred at `at`.
 std::vector<point> row_of(std::size_t count, point at, double step) {
   std::vector<point> places;
   for (std::size_t i = 0; i < count; ++i)
@@ -78,8 +78,8 @@ double widest_of(const picture& drawn) {
   return widest_of(drawn, [](const auto&) { return true; });
 }
 
-/// `drawn.units` on an ellipse, clockwise in the order of their ranks, as small as their boxes and what stands inside
-/// allow: the units of `inside`, in a row, and the hub of a bundle.
+/// Returns the places of `drawn.units` on an ellipse, clockwise in rank order. The units of `inside` are in a row in
+/// the ellipse, as is the hub of a bundle. The ellipse is as small as its contents and the boxes on its rim allow.
 std::vector<point> places_on_ellipse(const picture& drawn, const std::vector<std::uint32_t>& inside) {
   const auto is_inside = [&](std::uint32_t i) { return std::find(inside.begin(), inside.end(), i) != inside.end(); };
   const auto around = drawn.units.size() - inside.size();
@@ -89,8 +89,8 @@ std::vector<point> places_on_ellipse(const picture& drawn, const std::vector<std
     std::size_t seen = 0;
     std::size_t seen_inside = 0;
     for (std::uint32_t i = 0; i < drawn.units.size(); ++i) {
-      // An even number has a flat top, an odd one a tip; the first of an even number lies left of the middle, so that
-      // ranks read like a page.
+      // With an odd number of units, the first is at the top. With an even number, it is left of the middle, so that
+      // ranks read like text on a page.
       const auto turn = (static_cast<double>(seen) - (around % 2 == 0 ? 0.5 : 0.0)) / static_cast<double>(around);
       if (is_inside(i))
         places.push_back(row[seen_inside++]);
@@ -122,8 +122,8 @@ std::vector<std::uint32_t> servers_of(const picture& drawn) {
   return servers;
 }
 
-/// Workers in a row above the servers; from six on, half of them below. Then no line runs behind a box. A bus runs
-/// between the rows.
+/// Returns places in rows: the workers above the servers or, from six workers on, half of them below. Then no line runs
+/// behind a box. A bus runs between the rows.
 std::vector<point> places_in_rows(picture& drawn) {
   const auto servers = servers_of(drawn).size();
   const auto workers = drawn.units.size() - servers;
@@ -148,15 +148,15 @@ std::vector<point> places_in_rows(picture& drawn) {
   const auto spread = width / static_cast<double>(std::max<std::size_t>(servers, 1));
   const auto server_step = std::min(std::clamp(spread, server_width + 24, 2 * server_width + 60),
                                     step_within(servers, server_width, content_max));
-  // More than fit in one row make several.
+  // Servers that do not fit in one row form several rows.
   const auto in_row = static_cast<std::size_t>((content_max + 24) / (server_width + 24));
   const auto rows = (servers + in_row - 1) / in_row;
   for (std::size_t row = 0; row < rows; ++row) {
-    const auto here = std::min(in_row, servers - row * in_row);
-    // A line to the second row passes between two of the first.
+    const auto in_this_row = std::min(in_row, servers - row * in_row);
+    // A line to the second row passes between two servers of the first.
     const auto between = std::max(server_step, server_width + 24);
-    const point at{row % 2 == 1 && here % 2 == in_row % 2 ? between / 2 : 0, -66 * static_cast<double>(row)};
-    const auto middle_row = row_of(here, at, between);
+    const point at{row % 2 == 1 && in_this_row % 2 == in_row % 2 ? between / 2 : 0, -66 * static_cast<double>(row)};
+    const auto middle_row = row_of(in_this_row, at, between);
     places.insert(places.end(), middle_row.begin(), middle_row.end());
   }
   const double deeper = 66 * (static_cast<double>(rows) - 1);
@@ -166,7 +166,7 @@ std::vector<point> places_in_rows(picture& drawn) {
   return places;
 }
 
-/// A grid, whose wrap-around edges bow over their row and beside their column.
+/// Returns places in a grid. Bows its wrap-around edges over their row or beside their column.
 std::vector<point> places_in_grid(picture& drawn, std::uint32_t rows, std::uint32_t columns) {
   const auto width = widest_of(drawn);
   const auto height = drawn.units.front().height;
@@ -184,7 +184,7 @@ std::vector<point> places_in_grid(picture& drawn, std::uint32_t rows, std::uint3
   return places;
 }
 
-/// Whether the units stand in a line, each tied to the next.
+/// Returns whether the units form a line, each tied to the next.
 bool is_line(const picture& drawn) {
   const auto n = drawn.units.size();
   if (n < 3 || n > 8 || drawn.ties.size() != n - 1) return false;
@@ -199,8 +199,8 @@ std::vector<point> places_in_line(const picture& drawn) {
 
 // Regions. ---------------------------------------------------------------------------------------------------------
 
-/// Frames the units between the corners of `units`; the title stands on the side away from the other regions. The quiet
-/// actors stand beside each other, or below each other in a narrow frame.
+/// Returns the frame around `units`, the rectangle of the units of a region. The title is on the side away from the
+/// other regions. The quiet actors are side by side, or in a narrow frame one below the other.
 frame framed(const region& region, rectangle units, bool beside_each_other) {
   const double margin = beside_each_other ? 18 : 10;
   constexpr double title_height = 26, address_height = 18;
@@ -208,7 +208,7 @@ frame framed(const region& region, rectangle units, bool beside_each_other) {
   frame result{.border = units, .title = {}, .address = {}, .quiet = {}};
   if (region.name.empty()) return result;
   const double outward = centre.y > -1 ? 1 : -1;
-  const auto edge = [&](const rectangle& of) { return outward > 0 ? of.high.y : of.low.y; };
+  const auto edge = [&](const rectangle& box) { return outward > 0 ? box.high.y : box.low.y; };
   const auto add_row = [&](double gap, double width, double height) {
     const point at{centre.x, edge(result.border) + outward * (gap + height / 2)};
     include(result.border, box_at(at, width, height));
@@ -225,7 +225,7 @@ frame framed(const region& region, rectangle units, bool beside_each_other) {
   const auto add_address = [&] {
     if (!region.address.empty()) result.address = add_row(4, width_of(region.address, small_text), address_height - 4);
   };
-  // The name is read before the address.
+  // The name is above the address.
   if (outward > 0)
     add_address(), add_title();
   else
@@ -239,9 +239,9 @@ std::vector<frame> frames_of(const picture& drawn, const std::vector<point>& pla
   std::vector<std::optional<rectangle>> around(drawn.regions.size());
   for (std::size_t i = 0; i < places.size(); ++i) {
     const auto box = box_at(places[i], drawn.units[i]);
-    auto& all = around[drawn.units[i].region];
-    if (!all) all = box;
-    include(*all, box);
+    auto& enclosing = around[drawn.units[i].region];
+    if (!enclosing) enclosing = box;
+    include(*enclosing, box);
   }
   std::vector<frame> frames;
   for (std::size_t i = 0; i < drawn.regions.size(); ++i)
@@ -249,11 +249,11 @@ std::vector<frame> frames_of(const picture& drawn, const std::vector<point>& pla
   return frames;
 }
 
-/// Moves all places so that the frames lie as far to the left as to the right.
+/// Moves all places so that the frames extend equally far to the left and to the right.
 void centre(picture& drawn) {
-  rectangle all;
-  for (const auto& frame : frames_of(drawn, drawn.places)) include(all, frame.border);
-  const point aside{(all.low.x + all.high.x) / 2, 0};
+  rectangle whole;
+  for (const auto& frame : frames_of(drawn, drawn.places)) include(whole, frame.border);
+  const point aside{(whole.low.x + whole.high.x) / 2, 0};
   for (auto& place : drawn.places) place = place - aside;
   if (drawn.hub) *drawn.hub = {drawn.hub->low - aside, drawn.hub->high - aside};
 }
@@ -263,7 +263,7 @@ bool in_the_centre(const picture& drawn, const unit& unit) {
   return unit.server && drawn.regions[unit.region].name.empty() && drawn.regions.size() > 2;
 }
 
-/// The width of the widest frame around one unit, or of the widest unit without one.
+/// Returns the width of the widest frame around a single unit, or of the widest unit without a frame.
 double widest_frame(const picture& drawn, const std::vector<std::uint32_t>& units_of_region) {
   const auto unit = widest_of(drawn);
   double widest = unit;
@@ -275,13 +275,13 @@ double widest_frame(const picture& drawn, const std::vector<std::uint32_t>& unit
   return std::max(widest, unit + 36);
 }
 
-/// What is placed by regions: the units, and the hub of a bundle.
+/// The places of the units and of the hub of a bundle.
 struct placing {
   std::vector<point> places;
   std::optional<rectangle> hub;
 };
 
-/// The place for `hub` nearest to the middle of the ellipse, above or below it, that is clear of the frames.
+/// Returns the place for `hub` nearest to the middle of the ellipse, above or below it, that is clear of the frames.
 std::optional<rectangle> place_for_hub(const rectangle& hub, const std::vector<rectangle>& borders, double height) {
   for (double away = 0; away < height; away += 6)
     for (const double side : {1.0, -1.0}) {
@@ -293,11 +293,11 @@ std::optional<rectangle> place_for_hub(const rectangle& hub, const std::vector<r
   return {};
 }
 
-/// Each region has an equal arc of an ellipse, and its units are spread evenly on it, clockwise in rank order. No line
-/// between two units then runs behind a third; and the least upright rectangles around such arcs do not overlap, since
-/// an arc that holds none of the ellipse's four tips is monotone, and one that holds a tip ends where the next begins.
-/// Servers without a frame, whose region is the last one, stand in a row in the centre.
-/// Returns nothing where the hub of a bundle has no room.
+/// Places each region on an equal arc of an ellipse, with its units spread evenly on the arc, clockwise in rank order.
+/// No line between two units then runs behind a third, and the smallest upright rectangles around such arcs do not
+/// overlap: an arc that contains none of the ellipse's four tips is monotone, and one that contains a tip ends where
+/// the next begins. Servers without a frame, whose region is the last one, are in a row in the centre. Returns nothing
+/// if the hub of a bundle has no room.
 std::optional<placing> places_by_region(const picture& drawn, bool second_backwards) {
   std::vector<std::uint32_t> in_all(drawn.regions.size());
   std::size_t inside = 0;
@@ -308,7 +308,8 @@ std::optional<placing> places_by_region(const picture& drawn, bool second_backwa
   const auto row = row_of(inside, {0, 0}, widest_of(drawn) + 24);
   const auto arcs = drawn.regions.size() - (inside > 0 ? 1 : 0);
   const auto regions = static_cast<double>(arcs);
-  // The first lies left of the middle, so that they read like a page; an odd number, and two, have it on top.
+  // The first region is left of the middle, so that they read like text on a page. It is at the top if the number of
+  // regions is odd or two.
   const double start = arcs % 2 == 0 && arcs > 2 ? 1 / regions : 0.5 / regions;
   const auto places_at = [&](const ellipse& rim) {
     std::vector<std::uint32_t> seen(drawn.regions.size());
@@ -359,7 +360,7 @@ double length_of_ties(const picture& drawn, const std::vector<point>& places) {
   return sum;
 }
 
-/// Draws what would be bundled as faint lines instead.
+/// Replaces bundles by faint lines.
 void give_up_bundles(picture& drawn) {
   drawn.hub.reset();
   drawn.hub_text.clear();
@@ -367,7 +368,8 @@ void give_up_bundles(picture& drawn) {
     if (style == tie_style::bundle) style = tie_style::faint;
 }
 
-/// Of two regions the lower one reads like a page, unless the ties are shorter the other way: around a ring.
+/// Places the units by region. The lower of two regions reads like text on a page, unless the ties are shorter the
+/// other way, as around a ring.
 void place_by_region(picture& drawn) {
   auto best = places_by_region(drawn, false);
   if (!best) {
@@ -385,14 +387,14 @@ void place_by_region(picture& drawn) {
   drawn.frames = frames_of(drawn, drawn.places);
 }
 
-/// Whether every tie has a server at one of its ends, and two servers at least, or two units in all.
+/// Returns whether every tie has a server at one of its ends, and there are at least two servers or only two units.
 bool is_between_both(const picture& drawn, std::size_t servers) {
   return servers > 0 && (servers > 1 || drawn.units.size() == 2) &&
          std::all_of(drawn.ties.begin(), drawn.ties.end(),
                      [&](const auto& tie) { return drawn.units[tie.a].server != drawn.units[tie.b].server; });
 }
 
-/// Units that have neither nodes nor groups.
+/// Returns the places of units that have neither nodes nor groups.
 std::vector<point> places_without_regions(picture& drawn) {
   const auto servers = servers_of(drawn);
   if (const auto torus = torus_of(drawn)) return places_in_grid(drawn, torus->first, torus->second);

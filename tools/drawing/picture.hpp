@@ -1,5 +1,5 @@
 // What a drawing shows of a plan: boxes, the frames around them, and the ties between them. dot.cpp makes a picture
-// from a plan, layout.hpp places its parts, ties.hpp draws the ties. It does not depend on plans. Units: points; y
+// from a plan, layout.hpp places its parts, ties.hpp draws the ties. Pictures do not depend on plans. Units: points; y
 // grows upwards.
 #pragma once
 
@@ -42,8 +42,8 @@ struct tie {
 
 /// How the ties of one exchange are drawn.
 enum class tie_style : std::uint8_t {
-  lines,   ///< Each is a line.
-  faint,   ///< Those of the first unit are lines, the others are faint: there are too many.
+  lines,   ///< Each tie is a line.
+  faint,   ///< There are too many: the ties of the first unit are lines, the others are faint.
   bundle,  ///< Every unit is tied to every other: each has one line to a hub in the middle.
   bus,     ///< Every worker is tied to every server: each has one line to a bar between them.
 };
@@ -68,7 +68,7 @@ struct picture {
   std::vector<tie_style> styles{};  ///< By exchange.
   std::vector<bool>
       changing{};  ///< By exchange: whether its ties change from one exchange to the next. They are dashed.
-  std::optional<rectangle> hub{};  ///< Of bundles. Has its size from the start; lay_out() moves it to its place.
+  std::optional<rectangle> hub{};  ///< Hub of bundles. Its size is set from the start; lay_out() moves it.
   std::vector<note> hub_text{};
   std::optional<std::uint32_t> centre{};  ///< The unit that is at one end of every tie, if there is one.
   bool wiring_only{false};                ///< Without title, evaluator, coordinator and recorder.

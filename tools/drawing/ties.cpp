@@ -19,18 +19,18 @@ bool is_both_ways(const tie& tie) {
   return tie.there && tie.back;
 }
 
-/// Returns whether the tie is with a memory: it is read and written, and nothing is sent.
+/// Returns whether the tie is with a shared memory, which is read and written, so that nothing is sent.
 bool sends_nothing(const tie& tie) {
   return tie.bytes_there == 0 && tie.bytes_back == 0;
 }
 
 std::string amount(const tie& tie) {
   if (tie.bytes_there == 0 || tie.bytes_back == 0) return human_bytes(tie.bytes_there + tie.bytes_back);
-  if (tie.bytes_there == tie.bytes_back) return human_bytes(tie.bytes_there);  // and as much the other way
+  if (tie.bytes_there == tie.bytes_back) return human_bytes(tie.bytes_there);  // the same in both directions
   return human_bytes(tie.bytes_there) + " / " + human_bytes(tie.bytes_back);
 }
 
-/// Returns the middle of the visible part of a tie: between two nodes, of the part outside both frames.
+/// Returns the middle of the visible part of a tie. Between two frames, that is the part outside both.
 point middle_of(const picture& drawn, const tie& tie, point first, point last) {
   const auto a = drawn.units[tie.a].region;
   const auto b = drawn.units[tie.b].region;
@@ -72,7 +72,7 @@ std::string attributes(const std::string& exchange, std::uint64_t bytes) {
   return "exchange=\"" + exchange + "\", bytes=" + std::to_string(bytes);
 }
 
-/// Draws a tie as one line, with an edge for each direction: the line is the first, and the second is invisible.
+/// Draws a tie as one line, with an edge for each direction: the first edge is the line, the second is invisible.
 void draw_tie(canvas& drawing, const picture& drawn, const tie& tie, const std::string& exchange, bool dense) {
   const auto way = tie.bow.x == 0 && tie.bow.y == 0 ? line_of(drawn, tie) : arc_of(drawn, tie);
   const curve backwards{way.last, way.handle_of_last, way.handle_of_first, way.first};
@@ -109,10 +109,10 @@ void draw_tie(canvas& drawing, const picture& drawn, const tie& tie, const std::
 }
 
 std::vector<std::size_t> exchanges_drawn_as(const picture& drawn, tie_style style) {
-  std::vector<std::size_t> found;
+  std::vector<std::size_t> exchanges;
   for (std::size_t place = 0; place < drawn.styles.size(); ++place)
-    if (drawn.styles[place] == style) found.push_back(place);
-  return found;
+    if (drawn.styles[place] == style) exchanges.push_back(place);
+  return exchanges;
 }
 
 /// Draws the hub, and for each bundled exchange a line from each unit to it.
@@ -217,7 +217,7 @@ void draw_ties(canvas& drawing, const picture& drawn, const std::vector<std::str
   draw_bundles(drawing, drawn);
   draw_bus(drawing, drawn);
   const bool dense = drawn.ties.size() > 12;
-  for (const bool above : {false, true})  // what is faint lies below
+  for (const bool above : {false, true})  // faint ties are below the others
     for (const auto& tie : drawn.ties) {
       const auto first = first_unit_of(drawn, tie.exchange);
       if ((tie.a == first || tie.b == first) == above) draw_tie(drawing, drawn, tie, names[tie.exchange], dense);

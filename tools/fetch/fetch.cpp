@@ -60,8 +60,9 @@ ending download(const std::string& url, const fs::path& part, const remote_file&
   std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
   const std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> curl(curl_easy_init(), &curl_easy_cleanup);
   if (!curl) throw fetch_error("cannot initialise libcurl");
-  const auto there = size_of(part);
-  transfer to{.file = file, .tell = tell, .out = std::ofstream(part, std::ios::binary | std::ios::app), .bytes = there};
+  const auto on_disk = size_of(part);
+  transfer to{
+      .file = file, .tell = tell, .out = std::ofstream(part, std::ios::binary | std::ios::app), .bytes = on_disk};
   if (!to.out) return {"cannot write " + part.string()};
   std::array<char, CURL_ERROR_SIZE> detail{};
   auto* handle = curl.get();
@@ -74,7 +75,7 @@ ending download(const std::string& url, const fs::path& part, const remote_file&
   curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, 15L);
   curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);  // less than a byte a second ...
   curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, 30L);  // ... for so long is a stall
-  curl_easy_setopt(handle, CURLOPT_RESUME_FROM_LARGE, static_cast<curl_off_t>(there));
+  curl_easy_setopt(handle, CURLOPT_RESUME_FROM_LARGE, static_cast<curl_off_t>(on_disk));
   curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, &receive);
   curl_easy_setopt(handle, CURLOPT_WRITEDATA, &to);
   curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, detail.data());
@@ -122,7 +123,7 @@ std::string fetch_from(const std::string& mirror, const fs::path& part, const re
   std::string text = "cannot download " + file.name + ":\n" + failures +
                      "try again later to resume the download, or download these files into " + folder.string() +
                      " yourself:\n";
-  for (const auto& each : from.files) text += "  " + from.mirrors.front() + each.name + "\n";
+  for (const auto& wanted : from.files) text += "  " + from.mirrors.front() + wanted.name + "\n";
   text.pop_back();
   if (!from.contents.empty()) text += "\nthen run this command again to unpack them";
   throw fetch_error(text);
@@ -140,16 +141,16 @@ bool is_there(const fs::path& path, const remote_file& file) {
 /// Returns whether all contents of the archives are there. A file of another size is not overwritten, because it may be
 /// the user's own.
 bool is_unpacked(const source& from, const fs::path& folder) {
-  std::size_t there = 0;
+  std::size_t present = 0;
   for (const auto& file : from.contents) {
     const auto path = folder / file.name;
     if (!fs::exists(path)) continue;
     if (size_of(path) != file.bytes)
       throw input_error(path.string() + ": not the published file, because it has " + std::to_string(size_of(path)) +
                         " bytes; expected " + std::to_string(file.bytes) + "; " + how_to_replace);
-    ++there;
+    ++present;
   }
-  return there > 0 && there == from.contents.size();
+  return present > 0 && present == from.contents.size();
 }
 
 std::size_t unpack_all(const source& from, const fs::path& folder) {

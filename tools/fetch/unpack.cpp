@@ -37,11 +37,11 @@ class unpacking {
     while (next()) {
       const auto* path = archive_entry_pathname(entry_);
       const auto name = path == nullptr ? std::string() : fs::path(path).filename().string();
-      const auto found =
+      const auto expected =
           std::find_if(wanted.begin(), wanted.end(), [&](const auto& file) { return file.name == name; });
-      if (found == wanted.end()) continue;
+      if (expected == wanted.end()) continue;
       if (!taken.insert(name).second) fail("contains " + name + " twice");
-      write(*found);
+      write(*expected);
     }
     for (const auto& file : wanted)
       if (!taken.contains(file.name)) fail("does not contain " + file.name);

@@ -14,8 +14,8 @@ struct choice {
 /// Chooses the largest unit whose `from` is at most the largest value; the units are in ascending order.
 axis_unit chosen(double largest, std::initializer_list<choice> choices) {
   auto unit = choices.begin()->unit;
-  for (const auto& each : choices)
-    if (largest >= each.from) unit = each.unit;
+  for (const auto& candidate : choices)
+    if (largest >= candidate.from) unit = candidate.unit;
   return unit;
 }
 

@@ -17,7 +17,7 @@ namespace troupe::pages {
 
 namespace {
 
-// Sizes in pixels. At a width of 350, which a telephone has, the text still has 10 pixels.
+// Sizes in pixels. At a width of 350, as on a phone, the text is still 10 pixels high.
 constexpr double width = 420, right = 12, top = 34, plot_height = 215, axis_height = 44;
 constexpr double row_height = 34, legend_row = 18, letter = 6.4, digit = 7.7, y_title = 13, label_gap = 6;
 constexpr std::size_t colours = 8, dashes = 4, markers = 6;
@@ -42,7 +42,7 @@ std::string line_of(double x1, double y1, double x2, double y2, const std::strin
          "\" y2=\"" + number(y2) + "\"/>\n";
 }
 
-/// A regular polygon around a point, or a circle for no corners.
+/// Returns the marker of a style: a regular polygon or a circle around a point.
 std::string marker_at(double x, double y, std::size_t style) {
   struct shape {
     int corners;
@@ -70,7 +70,7 @@ bool can_be_shown(double value, bool logarithmic) {
   return std::abs(value) <= largest && (!logarithmic || value >= smallest);
 }
 
-/// Where values of an axis are in the drawing.
+/// Maps values of an axis to positions in the drawing.
 class scale {
  public:
   scale(const axis& of, double low, double high, double from, double to)
@@ -138,8 +138,8 @@ class drawing {
     extent xs{.logarithmic = what_.x.logarithmic}, ys{.logarithmic = what_.y.logarithmic};
     if (!what_.x.logarithmic && what_.kind != figure_kind::points) xs.add(0);
     if (what_.kind == figure_kind::bars) ys.add(0);
-    for (const auto& each : what_.all)
-      for (const auto& at : each.marks) {
+    for (const auto& plotted : what_.all)
+      for (const auto& at : plotted.marks) {
         xs.add(at.x, what_.kind == figure_kind::bars ? std::pair(at.x - 0.5, at.x + 0.5) : at.x_range);
         ys.add(at.y, at.y_range);
       }
@@ -160,7 +160,7 @@ class drawing {
   }
 
  private:
-  /// Moves the axis to the right of the longest label of its marks, and that to the right of the axis's title.
+  /// Moves the y axis to the right, so that the labels of its marks fit between its title and the axis.
   void make_room_for_labels(const scale& y) {
     std::size_t longest = 4;
     for (const auto value : y.marks(6)) longest = std::max(longest, human_number(value).size());
@@ -171,18 +171,18 @@ class drawing {
   struct offered {
     axis of;
     scale where;
-    std::size_t index{0};  ///< In mark::other_x.
+    std::size_t index{0};  ///< Index in mark::other_x.
   };
 
   void offer_logarithmic_y() {
     if (!what_.offers_logarithmic_y || !has_points_) return;
     extent values{.logarithmic = true};
-    for (const auto& each : what_.all)
-      for (const auto& at : each.marks) values.add(at.y, at.y_range);
+    for (const auto& plotted : what_.all)
+      for (const auto& at : plotted.marks) values.add(at.y, at.y_range);
     if (!values.settle()) return;
-    auto of = what_.y;
-    of.logarithmic = true;
-    log_y_ = scale(of, values.low, values.high, top + height_, top);
+    auto logarithmic_y = what_.y;
+    logarithmic_y.logarithmic = true;
+    log_y_ = scale(logarithmic_y, values.low, values.high, top + height_, top);
     make_room_for_labels(*log_y_);
   }
 
@@ -190,11 +190,11 @@ class drawing {
     for (std::size_t i = 0; has_points_ && i < what_.other_x.size(); ++i) {
       extent values;
       values.add(0);
-      for (const auto& each : what_.all)
-        for (const auto& at : each.marks) values.add(at.other_x.at(i));
+      for (const auto& plotted : what_.all)
+        for (const auto& at : plotted.marks) values.add(at.other_x.at(i));
       const auto has_place = [&](const mark& at) { return std::isfinite(at.other_x[i]); };
-      const bool has_any = std::any_of(what_.all.begin(), what_.all.end(), [&](const series& one) {
-        return std::any_of(one.marks.begin(), one.marks.end(), has_place);
+      const bool has_any = std::any_of(what_.all.begin(), what_.all.end(), [&](const series& plotted) {
+        return std::any_of(plotted.marks.begin(), plotted.marks.end(), has_place);
       });
       if (has_any && values.settle())
         other_x_.push_back(
@@ -214,15 +214,15 @@ class drawing {
     const auto close = [this] {
       if (offers_axes()) add("</g>\n");
     };
-    const auto attributes_of = [](const axis& of) {
-      return "data-x=\"" + escaped(of.column) + "\" data-title=\"" + escaped(of.title) + "\"";
+    const auto attributes_of = [](const axis& shown) {
+      return "data-x=\"" + escaped(shown.column) + "\" data-title=\"" + escaped(shown.title) + "\"";
     };
     open(attributes_of(what_.x), true);
     add_x_axis(what_.x, x);
     close();
-    for (const auto& [of, where, index] : other_x_) {
-      open(attributes_of(of), false);
-      add_x_axis(of, where);
+    for (const auto& [other, where, index] : other_x_) {
+      open(attributes_of(other), false);
+      add_x_axis(other, where);
       close();
     }
     if (what_.kind == figure_kind::rows) return;
@@ -230,10 +230,10 @@ class drawing {
     add_y_axis(what_.y, y);
     close();
     if (!log_y_) return;
-    auto of = what_.y;
-    of.logarithmic = true;
+    auto logarithmic_y = what_.y;
+    logarithmic_y.logarithmic = true;
     open("data-y=\"logarithmic\"", false);
-    add_y_axis(of, *log_y_);
+    add_y_axis(logarithmic_y, *log_y_);
     close();
   }
 
@@ -258,23 +258,24 @@ class drawing {
         of.title + (of.logarithmic ? ", log" : "")));
   }
 
-  /// Returns where the marks of a curve are on each axis that can be chosen, for the script of the page. A mark that an
-  /// axis has no place for is null.
+  /// Returns where the marks of a curve are on each axis that can be chosen, for the script of the page. A mark without
+  /// a place on an axis is null.
   std::string places_of(const std::vector<mark>& marks, const scale& x, const scale& y) const {
     using json = files::json;
     const auto listed = [&](const scale& on, const auto& value) {
       auto list = json::array();
       for (const auto& at : marks) {
-        const std::optional<double> found = value(at);
-        list.push_back(found && on.has(*found) ? json(std::round(10 * on.at(*found)) / 10) : json(nullptr));
+        const std::optional<double> coordinate = value(at);
+        list.push_back(coordinate && on.has(*coordinate) ? json(std::round(10 * on.at(*coordinate)) / 10)
+                                                         : json(nullptr));
       }
       return list;
     };
     json xs, ys;
     xs[what_.x.column] = listed(x, [](const mark& at) { return std::optional(at.x); });
-    for (const auto& one : other_x_)
-      xs[one.of.column] = listed(one.where, [&](const mark& at) {
-        const auto value = at.other_x.at(one.index);
+    for (const auto& other : other_x_)
+      xs[other.of.column] = listed(other.where, [&](const mark& at) {
+        const auto value = at.other_x.at(other.index);
         return std::isfinite(value) ? std::optional(value) : std::nullopt;
       });
     const auto has_range = [](const mark& at) { return at.y_range.has_value(); };
@@ -294,20 +295,20 @@ class drawing {
     return files::json_text(json{{"x", xs}, {"y", ys}});
   }
 
-  void add_series(const series& one, std::size_t index, const scale& x, const scale& y) {
+  void add_series(const series& plotted, std::size_t index, const scale& x, const scale& y) {
     std::vector<mark> shown;
-    for (const auto& at : one.marks)
+    for (const auto& at : plotted.marks)
       if (x.has(at.x) && (what_.kind == figure_kind::rows || y.has(at.y))) shown.push_back(at);
     const auto places = offers_axes() ? " data-places=\"" + escaped(places_of(shown, x, y)) + "\"" : std::string();
-    add("<g data-series=\"" + std::to_string(one.style) + "\"" + places + ">\n");
+    add("<g data-series=\"" + std::to_string(plotted.style) + "\"" + places + ">\n");
     if (what_.kind == figure_kind::curves)
-      add_curve(one, shown, x, y);
+      add_curve(plotted, shown, x, y);
     else if (what_.kind == figure_kind::points)
-      add_points(one, shown, x, y);
+      add_points(plotted, shown, x, y);
     else if (what_.kind == figure_kind::bars)
-      add_bars(one, shown, x, y);
+      add_bars(plotted, shown, x, y);
     else
-      add_row(one, index, shown, x);
+      add_row(plotted, index, shown, x);
     add("</g>\n");
   }
 
@@ -326,7 +327,7 @@ class drawing {
         "\"/>\n");
   }
 
-  void add_curve(const series& one, const std::vector<mark>& marks, const scale& x, const scale& y) {
+  void add_curve(const series& plotted, const std::vector<mark>& marks, const scale& x, const scale& y) {
     std::vector<std::pair<double, double>> places;
     std::string upper, lower;
     for (const auto& at : marks) {
@@ -338,17 +339,18 @@ class drawing {
     }
     const auto has_range = [](const mark& at) { return at.y_range.has_value(); };
     if (std::any_of(marks.begin(), marks.end(), has_range))
-      add("<polygon class=\"band c" + std::to_string(one.style % colours) + "\" points=\"" + upper + lower + "\"/>\n");
-    add_targets(places, marks, "line " + classes(one.style));
+      add("<polygon class=\"band c" + std::to_string(plotted.style % colours) + "\" points=\"" + upper + lower +
+          "\"/>\n");
+    add_targets(places, marks, "line " + classes(plotted.style));
     constexpr std::size_t most_markers = 8;
     const auto every = std::max<std::size_t>(1, (places.size() + most_markers - 1) / most_markers);
-    for (auto i = std::min(one.style % every, places.size()); i < places.size(); i += every)
+    for (auto i = std::min(plotted.style % every, places.size()); i < places.size(); i += every)
       add("<g class=\"at\" data-at=\"" + std::to_string(i) + "\">" +
-          marker_at(places[i].first, places[i].second, one.style) + "</g>\n");
+          marker_at(places[i].first, places[i].second, plotted.style) + "</g>\n");
   }
 
-  void add_points(const series& one, const std::vector<mark>& marks, const scale& x, const scale& y) {
-    const auto colour = "range c" + std::to_string(one.style % colours);
+  void add_points(const series& plotted, const std::vector<mark>& marks, const scale& x, const scale& y) {
+    const auto colour = "range c" + std::to_string(plotted.style % colours);
     std::vector<std::pair<double, double>> places;
     for (const auto& at : marks) {
       const auto px = x.at(at.x), py = y.at(at.y);
@@ -357,13 +359,13 @@ class drawing {
         add(line_of(x.at(at.x_range->first), py, x.at(at.x_range->second), py, colour));
       if (at.y_range && y.has(at.y_range->first))
         add(line_of(px, y.at(at.y_range->first), px, y.at(at.y_range->second), colour));
-      add(marker_at(px, py, one.style));
+      add(marker_at(px, py, plotted.style));
     }
     add_targets(places, marks, "targets");
   }
 
-  void add_bars(const series& one, const std::vector<mark>& marks, const scale& x, const scale& y) {
-    const auto name = "band bar c" + std::to_string(one.style % colours);
+  void add_bars(const series& plotted, const std::vector<mark>& marks, const scale& x, const scale& y) {
+    const auto name = "band bar c" + std::to_string(plotted.style % colours);
     const auto width_of_one = std::max(1.0, 0.7 * std::abs(x.at(1) - x.at(0)));
     std::vector<std::pair<double, double>> places;
     for (const auto& at : marks) {
@@ -374,35 +376,35 @@ class drawing {
     add_targets(places, marks, "targets");
   }
 
-  void add_row(const series& one, std::size_t index, const std::vector<mark>& marks, const scale& x) {
+  void add_row(const series& plotted, std::size_t index, const std::vector<mark>& marks, const scale& x) {
     const auto y = top + row_height * (static_cast<double>(index) + 0.75);
-    const auto* why = one.marks.empty() ? ": not reached in most runs"
-                      : marks.empty()   ? ": a value that a logarithmic axis cannot show"
-                                        : "";
-    const auto name = one.name + why;
+    const auto* why = plotted.marks.empty() ? ": not reached in most runs"
+                      : marks.empty()       ? ": a value that a logarithmic axis cannot show"
+                                            : "";
+    const auto name = plotted.name + why;
     add(text_at(left_ + 2, y - 9, "class=\"row\"", name));
-    const auto colour = "range c" + std::to_string(one.style % colours);
+    const auto colour = "range c" + std::to_string(plotted.style % colours);
     std::vector<std::pair<double, double>> places;
     for (const auto& at : marks) {
       places.emplace_back(x.at(at.x), y + 1);
       if (at.x_range) add(line_of(x.at(at.x_range->first), y + 1, x.at(at.x_range->second), y + 1, colour));
-      add(marker_at(x.at(at.x), y + 1, one.style));
+      add(marker_at(x.at(at.x), y + 1, plotted.style));
     }
     add_targets(places, marks, "targets");
   }
 
   void add_legend() {
     double x = left_, y = bottom() + axis_height + 10;
-    for (const auto& one : what_.all) {
-      const auto length = 34 + letter * static_cast<double>(one.name.size()) + 12;
+    for (const auto& plotted : what_.all) {
+      const auto length = 34 + letter * static_cast<double>(plotted.name.size()) + 12;
       if (x > left_ && x + length > width) {
         x = left_;
         y += legend_row;
       }
-      add("<g class=\"key\" data-series=\"" + std::to_string(one.style) + "\">\n");
-      if (what_.kind == figure_kind::curves) add(line_of(x, y - 4, x + 26, y - 4, "line " + classes(one.style)));
-      add(marker_at(x + 13, y - 4, one.style));
-      add(text_at(x + 32, y, "class=\"tick\"", one.name));
+      add("<g class=\"key\" data-series=\"" + std::to_string(plotted.style) + "\">\n");
+      if (what_.kind == figure_kind::curves) add(line_of(x, y - 4, x + 26, y - 4, "line " + classes(plotted.style)));
+      add(marker_at(x + 13, y - 4, plotted.style));
+      add(text_at(x + 32, y, "class=\"tick\"", plotted.name));
       add("</g>\n");
       x += length;
     }
@@ -435,26 +437,26 @@ double round_step(double value) {
 }  // namespace
 
 std::vector<double> ticks(double low, double high, bool logarithmic, int count) {
-  std::vector<double> found;
+  std::vector<double> positions;
   if (logarithmic) {
     for (const auto& factors : {std::vector<double>{1}, {1, 3}, {1, 2, 5}, {1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9}}) {
-      found.clear();
+      positions.clear();
       for (auto power = std::floor(std::log10(low)); power <= std::log10(high); ++power)
         for (const auto factor : factors)
-          if (const auto at = factor * std::pow(10, power); at >= low && at <= high) found.push_back(at);
-      if (found.size() >= 3) return found;
+          if (const auto at = factor * std::pow(10, power); at >= low && at <= high) positions.push_back(at);
+      if (positions.size() >= 3) return positions;
     }
-    found.clear();
+    positions.clear();
   }
   const auto step = round_step((high - low) / count * 1.5);
-  for (auto i = std::ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; ++i) found.push_back(i * step);
-  for (auto& value : found)
+  for (auto i = std::ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; ++i) positions.push_back(i * step);
+  for (auto& value : positions)
     if (std::abs(value) < 1e-9 * step) value = 0;
-  return found;
+  return positions;
 }
 
 bool figure::has_values() const {
-  return std::any_of(all.begin(), all.end(), [](const series& one) { return !one.marks.empty(); });
+  return std::any_of(all.begin(), all.end(), [](const series& plotted) { return !plotted.marks.empty(); });
 }
 
 std::string draw(const figure& what) {
@@ -469,11 +471,11 @@ std::string csv_of(const figure& what) {
     return std::string(text.data());
   };
   auto text = "series," + what.x.column + "," + what.y.column + ",lowest,highest";
-  for (const auto& each : what.other_x) text += "," + each.column;
+  for (const auto& other : what.other_x) text += "," + other.column;
   text += "\n";
-  for (const auto& each : what.all)
-    for (const auto& at : each.marks) {
-      text += csv_field(each.name) + "," + field(at.x * what.x.unit) + "," + field(at.y * what.y.unit) + ",";
+  for (const auto& plotted : what.all)
+    for (const auto& at : plotted.marks) {
+      text += csv_field(plotted.name) + "," + field(at.x * what.x.unit) + "," + field(at.y * what.y.unit) + ",";
       if (at.y_range) text += field(at.y_range->first * what.y.unit);
       text += ",";
       if (at.y_range) text += field(at.y_range->second * what.y.unit);

@@ -1,7 +1,8 @@
-// Draws one figure as SVG: curves with bands, points with ranges, bars, or ranges
-// in rows. It does not know what the values mean.
-// The figure has no colours of its own: figure_style() does, for light and dark pages and for print, with the palette
-// of Okabe and Ito (2008), dashes and markers, so that it can be read without telling colours apart.
+// Draws one figure as SVG: curves with bands, points with ranges, bars, or ranges in rows. It does not depend on what
+// the values mean.
+// The figure has no colours of its own: they come from figure_style(), for light and dark pages and for print. The
+// palette is that of Okabe and Ito (2008), with dashes and markers, so that figures can be read without distinguishing
+// colours.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +16,8 @@ namespace troupe::pages {
 struct axis {
   std::string title{};  ///< With the unit.
   bool logarithmic{false};
-  std::string column{};  ///< Its name in csv_of(), and among the axes of a figure.
-  double unit{1};        ///< The unit of the axis in the one of csv_of(), such as 60 for minutes in seconds.
+  std::string column{};  ///< Name in csv_of() and among the axes of a figure.
+  double unit{1};        ///< Unit of the axis in units of csv_of(), such as 60 for minutes in seconds.
 };
 
 /// A point of a series, in the units of the axes.
@@ -46,8 +47,8 @@ struct figure {
   figure_kind kind{};
   axis x{}, y{};
   std::vector<series> all{};
-  /// Further horizontal axes, and whether a logarithmic vertical one, among which a reader of the page may choose. Only
-  /// for curves. Without the script of the page, `x` and `y` are shown.
+  /// Further horizontal axes, and whether there is a logarithmic vertical one: a reader of the page may choose among
+  /// them. Only for curves. Without the script of the page, `x` and `y` are shown.
   std::vector<axis> other_x{};
   bool offers_logarithmic_y{false};
 
@@ -59,7 +60,7 @@ struct figure {
 /// left out. Each line has the attribute data-points: a JSON list of [x, y, text] in the coordinates of the drawing.
 std::string draw(const figure& what);
 
-/// Returns the values of a figure as CSV, with a header: the series, x, y, the range of y, and the other places on
+/// Returns the values of a figure as CSV, with a header: the series, x, y, the range of y, and the places on the other
 /// horizontal axes.
 std::string csv_of(const figure& what);
 

@@ -7,6 +7,6 @@ namespace troupe::pages::sources {
 
 extern const std::string_view page_css;    ///< Styles of all pages.
 extern const std::string_view figure_css;  ///< Styles of the figures, also of those in files of their own.
-extern const std::string_view figure_js;   ///< What figures do when they are used: values, names, downloads.
+extern const std::string_view figure_js;   ///< Script of the figures: values, names, downloads.
 
 }  // namespace troupe::pages::sources

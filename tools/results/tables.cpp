@@ -21,7 +21,7 @@ std::vector<std::string> cells_of(const std::string& line) {
   return cells;
 }
 
-/// A line of a table whose cells contain no commas, by the names of its columns.
+/// A line of a table whose cells contain no commas. Cells are found by the names of their columns.
 class row {
  public:
   row(const std::vector<std::string>& header, const std::vector<std::string>& cells, std::string place)
@@ -30,9 +30,9 @@ class row {
   }
 
   const std::string& text(const std::string& column) const {
-    const auto found = cells_.find(column);
-    if (found == cells_.end()) throw input_error(place_ + ": the row has no value in the column " + column);
-    return found->second;
+    const auto cell = cells_.find(column);
+    if (cell == cells_.end()) throw input_error(place_ + ": the row has no value in the column " + column);
+    return cell->second;
   }
 
   template <class Number>
@@ -46,7 +46,7 @@ class row {
     return value;
   }
 
-  /// The same; 0 in tables of older runs, which lack the column.
+  /// Returns the same, or 0 in tables of older runs, which lack the column.
   double number_if_any(const std::string& column) const { return cells_.contains(column) ? number<double>(column) : 0; }
 
  private:

@@ -20,7 +20,7 @@ struct link_total {
 /// Returns the rows of workers.csv, by rank. Throws input_error, naming `path` and the line, if one lacks a value.
 std::vector<worker_total> workers_in(const std::string& table, const std::string& path);
 
-/// The same for links.csv.
+/// Returns the rows of links.csv. Throws like workers_in().
 std::vector<link_total> links_in(const std::string& table, const std::string& path);
 
 }  // namespace troupe::results

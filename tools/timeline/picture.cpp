@@ -54,7 +54,7 @@ double milliseconds_of(time value) {
   return std::chrono::duration<double, std::milli>(value).count();
 }
 
-/// Returns an interval of 1, 2 or 5 times a power of ten, of which `whole` has four to ten.
+/// Returns an interval of 1, 2 or 5 times a power of ten that fits four to ten times into `whole`.
 double tick_of(double whole) {
   const auto power = std::pow(10, std::floor(std::log10(std::max(whole, 1e-6) / 4)));
   for (const double step : {5.0, 2.0})
@@ -86,7 +86,7 @@ class drawing {
     add_line_of_text(46, notes, "notes", letter_width);
     add_axis();
     for (std::size_t i = 0; i < shown_.rows.size(); ++i) add_row(i);
-    for (const auto& one : shown_.messages) add_message(one);
+    for (const auto& delivered : shown_.messages) add_message(delivered);
     text_ += numbers_;
     add_legend();
     add("</svg>");
@@ -152,7 +152,7 @@ class drawing {
     for (const auto& box : row.boxes) {
       const auto from = across(box.begin);
       const auto width = std::max(across(box.end) - from, narrowest_box);
-      // A wait too short to be seen says nothing; a short fold is where messages end and begin.
+      // A wait that is too short to be seen is left out. A short fold is drawn, because messages end and begin there.
       if (box.what == activity::waits && across(box.end) - from < narrowest_box) continue;
       add("<rect x=\"" + one_decimal(from) + "\" y=\"" + one_decimal(middle - box_height / 2) + "\" width=\"" +
           one_decimal(width) + "\" height=\"" + one_decimal(box_height) + "\" rx=\"3\" class=\"" + class_of(box.what) +
@@ -179,10 +179,11 @@ class drawing {
         "</title></line>");
   }
 
-  void add_message(const message& one) {
-    add_arrow(one.from, one.sent, one.to, one.received, one.at,
-              shown_.rows[one.from].name + " → " + shown_.rows[one.to].name + ": " + cargo_of(plan_, one) + ", " +
-                  human_bytes(one.bytes) + ", step " + std::to_string(one.step));
+  void add_message(const message& delivered) {
+    add_arrow(delivered.from, delivered.sent, delivered.to, delivered.received, delivered.at,
+              shown_.rows[delivered.from].name + " → " + shown_.rows[delivered.to].name + ": " +
+                  cargo_of(plan_, delivered) + ", " + human_bytes(delivered.bytes) + ", step " +
+                  std::to_string(delivered.step));
   }
 
   void add_legend() {
@@ -193,7 +194,7 @@ class drawing {
       for (const auto& box : row.boxes) done.insert(box.what);
     }
     std::set<stage> sent;
-    for (const auto& one : shown_.messages) sent.insert(one.at);
+    for (const auto& delivered : shown_.messages) sent.insert(delivered.at);
     double x = margin;
     const auto y = bottom_ + 46;
     const auto add_words = [&](const std::string& words) {
@@ -202,10 +203,10 @@ class drawing {
     };
     const std::array<std::pair<activity, const char*>, 3> activities{
         {{activity::computes, "computes a step"}, {activity::waits, "waits"}, {activity::folds, "adds or applies"}}};
-    for (const auto& [what, words] : activities) {
-      if (!done.contains(what)) continue;
+    for (const auto& [kind, words] : activities) {
+      if (!done.contains(kind)) continue;
       add("<rect x=\"" + one_decimal(x) + "\" y=\"" + one_decimal(y - 10) +
-          "\" width=\"22\" height=\"13\" rx=\"3\" class=\"" + class_of(what) + "\"/>");
+          "\" width=\"22\" height=\"13\" rx=\"3\" class=\"" + class_of(kind) + "\"/>");
       add_words(words);
     }
     const auto add_line = [&](stage at, const std::string& words) {

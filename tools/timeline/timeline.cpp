@@ -18,10 +18,10 @@ namespace troupe::timeline {
 
 namespace {
 
-/// No exchange is looked for after so many steps.
+/// Maximum number of steps that are searched for an exchange.
 constexpr std::uint64_t most_steps_before = 10'000;
 
-/// What a file without durations and links is given, so that its messages can be told apart.
+/// Assumed for a file without durations and links, so that its messages can be told apart.
 constexpr auto* assumed_gradient = "10ms";
 
 topology::link_settings assumed_link() {
@@ -42,8 +42,8 @@ struct span_copy {
   std::uint64_t arrow_id{0};
 
   std::int64_t detail(const char* name) const {
-    const auto found = details.find(name);
-    return found == details.end() ? 0 : found->second;
+    const auto entry = details.find(name);
+    return entry == details.end() ? 0 : entry->second;
   }
 };
 
@@ -75,7 +75,7 @@ class kept_trace final : public trace_sink {
   std::mutex mutex_;
 };
 
-/// The end of a message at a port.
+/// The port to which a track of the trace belongs.
 struct port_track {
   std::size_t exchange{0};
   std::uint32_t id{0};
@@ -130,13 +130,13 @@ class reading {
 
   void add_box(const span_copy& span) {
     const auto& track = trace_.tracks[span.track];
-    const auto found = rows_.find(track);
-    if (found == rows_.end()) return;
-    auto& boxes = made_.rows[found->second].boxes;
+    const auto entry = rows_.find(track);
+    if (entry == rows_.end()) return;
+    auto& boxes = made_.rows[entry->second].boxes;
     if (span.what == "gradient" || span.what == "step") {
       // A job in a shared memory has many steps, which take equally long.
       const auto count = span.detail("gradients");
-      auto& computed = computed_.at(found->second);
+      auto& computed = computed_.at(entry->second);
       for (std::int64_t i = 0; i < count; ++i)
         boxes.push_back({.what = activity::computes,
                          .step = ++computed,
@@ -168,21 +168,21 @@ class reading {
                                 .bytes = static_cast<std::uint64_t>(span.detail("bytes"))});
     }
     for (const auto& span : trace_.spans)
-      if (const auto found = sent.find(span.arrow_id);
-          span.with == trace_span::arrow::ends && ports_.contains(trace_.tracks[span.track]) && found != sent.end())
-        made_.messages[found->second].received = span.begin;
+      if (const auto entry = sent.find(span.arrow_id);
+          span.with == trace_span::arrow::ends && ports_.contains(trace_.tracks[span.track]) && entry != sent.end())
+        made_.messages[entry->second].received = span.begin;
     std::stable_sort(made_.messages.begin(), made_.messages.end(), [](const message& a, const message& b) {
       return std::tie(a.sent, a.received, a.from, a.to) < std::tie(b.sent, b.received, b.from, b.to);
     });
   }
 
-  /// Leaves out what belongs to other steps.
+  /// Removes what belongs to other steps.
   void cut() {
     const auto is_shown = [&](std::uint64_t step) { return step >= shown_.first_step && step <= shown_.last_step; };
-    std::erase_if(made_.messages, [&](const message& one) { return !is_shown(one.step); });
+    std::erase_if(made_.messages, [&](const message& delivered) { return !is_shown(delivered.step); });
     auto begin = time::max(), end = time::min();
     const auto include = [&](time from, time to) { begin = std::min(begin, from), end = std::max(end, to); };
-    for (const auto& one : made_.messages) include(one.sent, one.received);
+    for (const auto& delivered : made_.messages) include(delivered.sent, delivered.received);
     for (const auto& row : made_.rows)
       for (const auto& box : row.boxes)
         if (box.what == activity::computes && is_shown(box.step)) include(box.begin, box.end);
@@ -190,13 +190,13 @@ class reading {
     made_.begin = begin;
     made_.end = end;
     for (auto& row : made_.rows) {
-      std::erase_if(row.boxes, [&](const box& one) {
-        if (one.what == activity::computes) return !is_shown(one.step);
-        return one.end <= begin || one.begin >= end;
+      std::erase_if(row.boxes, [&](const box& candidate) {
+        if (candidate.what == activity::computes) return !is_shown(candidate.step);
+        return candidate.end <= begin || candidate.begin >= end;
       });
       for (auto& box : row.boxes) box.begin = std::max(box.begin, begin), box.end = std::min(box.end, end);
       std::sort(row.boxes.begin(), row.boxes.end(), [](const box& a, const box& b) { return a.begin < b.begin; });
-      // Jobs are known to the microsecond, what is between them to the nanosecond.
+      // Times of jobs are in whole microseconds, other times in nanoseconds, so boxes may overlap slightly.
       for (std::size_t i = 1; i < row.boxes.size(); ++i)
         row.boxes[i].begin = std::max(row.boxes[i].begin, row.boxes[i - 1].end);
     }
@@ -215,44 +215,44 @@ class reading {
 }  // namespace
 
 window window_of(const plan& plan, std::uint64_t steps) {
-  // Whether the exchange happens in one of the steps that end with `last`; its stamps count from 0.
+  // Returns whether the exchange happens in one of the `steps` steps that end with `last`. Stamps count from 0.
   const auto happens = [&](const planned_exchange& exchange, std::uint64_t last) {
     if (!exchange.nature.in_loop) return true;
     const auto stamp_of_first = last - steps + exchange.due.lead;
     return exchange.due.next_due(stamp_of_first) < stamp_of_first + steps;
   };
-  window made;
-  made.last_step = steps;
-  while (made.last_step < most_steps_before + steps &&
+  window result;
+  result.last_step = steps;
+  while (result.last_step < most_steps_before + steps &&
          !std::all_of(plan.exchanges.begin(), plan.exchanges.end(),
-                      [&](const auto& exchange) { return happens(exchange, made.last_step); }))
-    ++made.last_step;
+                      [&](const auto& exchange) { return happens(exchange, result.last_step); }))
+    ++result.last_step;
   for (const auto& exchange : plan.exchanges)
-    if (!happens(exchange, made.last_step))
-      made.left_out.push_back(exchange.name + ", which does not happen in the first " + grouped(made.last_step) +
-                              " steps");
+    if (!happens(exchange, result.last_step))
+      result.left_out.push_back(exchange.name + ", which does not happen in the first " + grouped(result.last_step) +
+                                " steps");
   if (const auto* norms = plan.norms())
-    made.left_out.push_back("the messages of " + norms->name + ", which are sent while gradients are computed");
-  if (!plan.faults.empty()) made.left_out.emplace_back("faults");
-  made.first_step = made.last_step - steps + 1;
-  const auto total = plan.file.run.budget == "total" ? made.last_step * plan.workers : made.last_step;
-  made.overrides = {"run.steps=" + std::to_string(total),
-                    "evaluate.every=" + std::to_string(made.last_step) + " steps"};
+    result.left_out.push_back("the messages of " + norms->name + ", which are sent while gradients are computed");
+  if (!plan.faults.empty()) result.left_out.emplace_back("faults");
+  result.first_step = result.last_step - steps + 1;
+  const auto total = plan.file.run.budget == "total" ? result.last_step * plan.workers : result.last_step;
+  result.overrides = {"run.steps=" + std::to_string(total),
+                      "evaluate.every=" + std::to_string(result.last_step) + " steps"};
   if (plan.file.simulate.gradient == "measure") {
-    made.overrides.push_back(std::string("simulate.gradient=") + assumed_gradient);
-    made.assumed.emplace_back("gradients of 10 ms");
+    result.overrides.push_back(std::string("simulate.gradient=") + assumed_gradient);
+    result.assumed.emplace_back("gradients of 10 ms");
   }
   const auto sends = [](const planned_exchange& exchange) { return exchange.nature.in_loop; };
   if (plan.file.links.empty() && !plan.exchanges.empty() &&
       std::all_of(plan.exchanges.begin(), plan.exchanges.end(), sends)) {
-    made.assumes_links = true;
-    made.assumed.emplace_back("links of 200 MB/s with a latency of 1.5 ms");
+    result.assumes_links = true;
+    result.assumed.emplace_back("links of 200 MB/s with a latency of 1.5 ms");
   }
-  return made;
+  return result;
 }
 
 timeline make_timeline(plan plan, const data::dataset_pair& data, const window& shown) {
-  if (shown.assumes_links) {  // only now, so that they do not change which route an exchange has chosen
+  if (shown.assumes_links) {  // set only now, so that they do not change the routes that exchanges have chosen
     plan.file.links = {assumed_link()};
     plan.links = plan_links(plan);
   }
@@ -268,13 +268,13 @@ timeline only_workers(timeline all, const std::vector<std::uint32_t>& workers) {
   std::vector<bool> kept;
   std::vector<std::size_t> place;
   std::vector<row> rows;
-  for (auto& each : all.rows) {
-    kept.push_back(!each.worker || std::find(workers.begin(), workers.end(), *each.worker) != workers.end());
+  for (auto& candidate : all.rows) {
+    kept.push_back(!candidate.worker || std::find(workers.begin(), workers.end(), *candidate.worker) != workers.end());
     place.push_back(rows.size());
-    if (kept.back()) rows.push_back(std::move(each));
+    if (kept.back()) rows.push_back(std::move(candidate));
   }
-  std::erase_if(all.messages, [&](const message& one) { return !kept[one.from] || !kept[one.to]; });
-  for (auto& one : all.messages) one.from = place[one.from], one.to = place[one.to];
+  std::erase_if(all.messages, [&](const message& delivered) { return !kept[delivered.from] || !kept[delivered.to]; });
+  for (auto& delivered : all.messages) delivered.from = place[delivered.from], delivered.to = place[delivered.to];
   all.rows = std::move(rows);
   return all;
 }

@@ -16,9 +16,9 @@ namespace troupe::timeline {
 using time = std::chrono::nanoseconds;  ///< Virtual time.
 
 enum class activity : std::uint8_t {
-  computes,  ///< The gradient of a step.
-  waits,     ///< A worker, for an exchange or for batches.
-  folds,     ///< A lane, which adds values to a sum or applies an update.
+  computes,  ///< A worker computes the gradient of a step.
+  waits,     ///< A worker waits for an exchange or for batches.
+  folds,     ///< A lane adds values to a sum or applies an update.
 };
 
 /// A span of time in a row.
@@ -31,7 +31,7 @@ struct box {
 /// An actor or a lane. Its boxes do not overlap.
 struct row {
   std::string name;
-  std::optional<std::uint32_t> worker{};  ///< Rank of the worker, or of the one whose port uses the lane.
+  std::optional<std::uint32_t> worker{};  ///< Rank of the worker, or of the worker whose port uses the lane.
   bool is_memory{false};  ///< A memory shared by the workers, which take their steps in it and send no messages.
   std::vector<box> boxes{};
 };
@@ -43,20 +43,20 @@ struct message {
   std::size_t from{0}, to{0};
   time sent{0}, received{0};
   stage at{};
-  range elements{};  ///< Of the flat storage.
+  range elements{};  ///< Range of the flat storage.
   std::uint64_t bytes{0};
 };
 
-/// Which steps are shown, and the overrides that a topology file needs to run no longer than these.
+/// The steps that are shown, and the overrides with which a topology file runs no longer than these.
 struct window {
   std::uint64_t first_step{1}, last_step{1};  ///< Counted from 1.
   std::vector<std::string> overrides{};
   bool assumes_links{false};            ///< Whether the file describes no links.
-  std::vector<std::string> assumed{};   ///< What the file leaves open, and is assumed instead.
+  std::vector<std::string> assumed{};   ///< What is assumed because the file leaves it open.
   std::vector<std::string> left_out{};  ///< What is not shown.
 };
 
-/// Returns the first window of so many steps in which each exchange happens at least once.
+/// Returns the first window of `steps` steps in which each exchange happens at least once.
 window window_of(const plan& plan, std::uint64_t steps);
 
 struct timeline {
@@ -70,7 +70,7 @@ struct timeline {
 /// Throws std::runtime_error if the simulated run fails.
 timeline make_timeline(plan plan, const data::dataset_pair& data, const window& shown);
 
-/// Leaves out the rows of other workers, and what they send and receive.
+/// Removes the rows of other workers, and the messages that they send and receive.
 timeline only_workers(timeline all, const std::vector<std::uint32_t>& workers);
 
 /// Returns "contribution", "partial" or "result".

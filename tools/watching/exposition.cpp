@@ -83,12 +83,12 @@ void add_facts(exposition& to, const run_facts& facts, const history_state& stat
 }
 
 void add_progress(exposition& to, const run_facts& facts, const history_state& state) {
-  const auto& each = state.steps_by_worker;
+  const auto& by_worker = state.steps_by_worker;
   double mean = static_cast<double>(state.steps);
-  if (!each.empty()) {
+  if (!by_worker.empty()) {
     double sum = 0;
-    for (const auto steps : each) sum += static_cast<double>(steps);
-    mean = std::max(mean, sum / static_cast<double>(each.size()));
+    for (const auto steps : by_worker) sum += static_cast<double>(steps);
+    mean = std::max(mean, sum / static_cast<double>(by_worker.size()));
   }
   to.counter("troupe_steps_total", "Steps that every worker has completed.", static_cast<double>(state.steps));
   to.counter("troupe_samples_total", "Training samples of the completed steps of all workers, in full batches.",
@@ -122,7 +122,7 @@ void add_results(exposition& to, const history_state& state) {
            state.last(&record::staleness_mean));
 }
 
-/// The staleness of all gradients of the run, as a histogram.
+/// Adds the staleness of all gradients of the run as a histogram.
 void add_staleness(exposition& to, const history_state& state) {
   const auto& counts = state.staleness;
   if (counts.empty()) return;
@@ -147,10 +147,10 @@ void add_staleness(exposition& to, const history_state& state) {
 }
 
 void add_workers(exposition& to, const history_state& state) {
-  const auto values = [&](auto of) {
-    std::vector<double> all;
-    for (const auto& one : state.workers) all.push_back(static_cast<double>(of(one)));
-    return all;
+  const auto values = [&](auto value_of) {
+    std::vector<double> column;
+    for (const auto& worker : state.workers) column.push_back(static_cast<double>(value_of(worker)));
+    return column;
   };
   std::vector<double> steps;
   for (std::size_t rank = 0; rank < std::max(state.workers.size(), state.steps_by_worker.size()); ++rank) {
@@ -160,15 +160,15 @@ void add_workers(exposition& to, const history_state& state) {
   }
   to.of_workers("troupe_worker_steps_total", "Steps that the worker has completed.", "counter", steps);
   to.of_workers("troupe_worker_samples_total", "Training samples of the worker up to the last record.", "counter",
-                values([](const auto& one) { return one.samples; }));
+                values([](const auto& worker) { return worker.samples; }));
   to.of_workers("troupe_worker_bytes_sent_total", "Tensor bytes that the worker has sent.", "counter",
-                values([](const auto& one) { return one.bytes_sent; }));
+                values([](const auto& worker) { return worker.bytes_sent; }));
   to.of_workers("troupe_worker_busy_seconds_total", "Seconds in which the worker computed or waited for samples.",
-                "counter", values([](const auto& one) { return one.busy; }));
+                "counter", values([](const auto& worker) { return worker.busy; }));
   to.of_workers("troupe_worker_data_wait_seconds_total", "Seconds in which the worker waited for samples.", "counter",
-                values([](const auto& one) { return one.data_wait; }));
+                values([](const auto& worker) { return worker.data_wait; }));
   to.of_workers("troupe_worker_exchange_wait_seconds_total", "Seconds in which the worker waited for exchanges.",
-                "counter", values([](const auto& one) { return one.exchange_wait; }));
+                "counter", values([](const auto& worker) { return worker.exchange_wait; }));
   const auto latest = [&](std::vector<double> record::*field) {
     for (auto line = state.lines.rbegin(); line != state.lines.rend(); ++line)
       if (!((*line).*field).empty()) return (*line).*field;
@@ -180,46 +180,46 @@ void add_workers(exposition& to, const history_state& state) {
                 latest(&record::val_accuracy_workers));
 }
 
-/// What edges and emulated links have carried.
+/// Adds what edges and emulated links have carried.
 void add_traffic(exposition& to, const run_facts& facts, const history_state& state) {
-  const auto all = [&](const auto& rows, const std::string& name, const std::string& help, auto label, auto value) {
+  const auto add_all = [&](const auto& rows, const std::string& name, const std::string& help, auto label, auto value) {
     if (rows.empty()) return;
     to.begin(name, help, "counter");
-    for (const auto& each : rows) to.sample(name + "{" + label(each) + "}", value(each));
+    for (const auto& row : rows) to.sample(name + "{" + label(row) + "}", value(row));
   };
   auto edges = edges_of(facts, state);
-  std::erase_if(edges, [](const auto& each) { return !each.measured; });
-  const auto edge = [](const auto& each) { return "edge=\"" + label_value(each.name) + "\""; };
-  all(edges, "troupe_edge_bytes_total", "Tensor bytes sent from one worker or server to another one.", edge,
-      [](const auto& each) { return static_cast<double>(each.bytes); });
-  all(edges, "troupe_edge_messages_total", "Messages sent from one worker or server to another one.", edge,
-      [](const auto& each) { return static_cast<double>(each.messages); });
+  std::erase_if(edges, [](const auto& row) { return !row.measured; });
+  const auto edge = [](const auto& row) { return "edge=\"" + label_value(row.name) + "\""; };
+  add_all(edges, "troupe_edge_bytes_total", "Tensor bytes sent from one worker or server to another one.", edge,
+          [](const auto& row) { return static_cast<double>(row.bytes); });
+  add_all(edges, "troupe_edge_messages_total", "Messages sent from one worker or server to another one.", edge,
+          [](const auto& row) { return static_cast<double>(row.messages); });
   const auto& wires = state.traffic.wires;
-  const auto wire = [](const auto& each) {
-    return "link=\"" + label_value(each.name) + "\",direction=\"" + (each.sends ? "send" : "receive") + "\"";
+  const auto wire = [](const auto& row) {
+    return "link=\"" + label_value(row.name) + "\",direction=\"" + (row.sends ? "send" : "receive") + "\"";
   };
   const auto seconds = [](auto time) { return std::chrono::duration<double>(time).count(); };
-  all(wires, "troupe_link_bytes_total", "Bytes that an emulated link has carried.", wire,
-      [](const auto& each) { return static_cast<double>(each.bytes); });
-  all(wires, "troupe_link_messages_total", "Messages that an emulated link has carried.", wire,
-      [](const auto& each) { return static_cast<double>(each.messages); });
-  all(wires, "troupe_link_busy_seconds_total", "Seconds in which an emulated link was occupied.", wire,
-      [&](const auto& each) { return seconds(each.busy); });
-  all(wires, "troupe_link_wait_seconds_total", "Seconds that messages waited for an emulated link to be free.", wire,
-      [&](const auto& each) { return seconds(each.waited); });
+  add_all(wires, "troupe_link_bytes_total", "Bytes that an emulated link has carried.", wire,
+          [](const auto& row) { return static_cast<double>(row.bytes); });
+  add_all(wires, "troupe_link_messages_total", "Messages that an emulated link has carried.", wire,
+          [](const auto& row) { return static_cast<double>(row.messages); });
+  add_all(wires, "troupe_link_busy_seconds_total", "Seconds in which an emulated link was occupied.", wire,
+          [&](const auto& row) { return seconds(row.busy); });
+  add_all(wires, "troupe_link_wait_seconds_total", "Seconds that messages waited for an emulated link to be free.",
+          wire, [&](const auto& row) { return seconds(row.waited); });
 }
 
 }  // namespace
 
 std::string exposition_of(const run_facts& facts, const history_state& state) {
-  exposition made;
-  add_facts(made, facts, state);
-  add_progress(made, facts, state);
-  add_results(made, state);
-  add_staleness(made, state);
-  add_workers(made, state);
-  add_traffic(made, facts, state);
-  return std::move(made).text();
+  exposition result;
+  add_facts(result, facts, state);
+  add_progress(result, facts, state);
+  add_results(result, state);
+  add_staleness(result, state);
+  add_workers(result, state);
+  add_traffic(result, facts, state);
+  return std::move(result).text();
 }
 
 }  // namespace troupe::watching

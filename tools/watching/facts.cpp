@@ -14,7 +14,7 @@ namespace {
 constexpr auto edges_max = emulation::network::counted_max;
 
 std::vector<edge_facts> edges_of(const plan& plan) {
-  std::map<std::string, edge_facts> found;
+  std::map<std::string, edge_facts> by_name;
   for (const auto& exchange : plan.exchanges) {
     const auto name = [&](std::uint32_t id) {
       return id < plan.workers ? "w" + std::to_string(id)
@@ -22,13 +22,13 @@ std::vector<edge_facts> edges_of(const plan& plan) {
     };
     for (const auto& edge : plan.traffic_of(exchange).edges) {
       const auto both = name(edge.from) + "->" + name(edge.to);
-      auto& one = found.try_emplace(both, edge_facts{.name = both, .from = edge.from, .to = edge.to}).first->second;
-      one.bytes += edge.used * static_cast<double>(edge.bytes) / static_cast<double>(exchange.due.every);
+      auto& total = by_name.try_emplace(both, edge_facts{.name = both, .from = edge.from, .to = edge.to}).first->second;
+      total.bytes += edge.used * static_cast<double>(edge.bytes) / static_cast<double>(exchange.due.every);
     }
-    if (found.size() > edges_max) return {};
+    if (by_name.size() > edges_max) return {};
   }
   std::vector<edge_facts> edges;
-  for (const auto& [name, one] : found) edges.push_back(one);
+  for (const auto& [name, total] : by_name) edges.push_back(total);
   return edges;
 }
 
@@ -53,12 +53,13 @@ run_facts facts_of(const plan& plan, const std::filesystem::path& folder, bool s
   if (simulated) facts.subtitle += ", simulated";
   facts.edges = edges_of(plan);
   for (const auto& exchange : plan.exchanges) {
-    exchange_facts one{.name = exchange.name,
-                       .kind = exchange.kind != nullptr ? exchange.kind->name : "",
-                       .edges = plan.traffic_of(exchange).edges.size(),
-                       .every = exchange.due.every};
-    for (const auto& edge : plan.traffic_of(exchange).edges) one.bytes += edge.used * static_cast<double>(edge.bytes);
-    facts.exchanges.push_back(std::move(one));
+    exchange_facts described{.name = exchange.name,
+                             .kind = exchange.kind != nullptr ? exchange.kind->name : "",
+                             .edges = plan.traffic_of(exchange).edges.size(),
+                             .every = exchange.due.every};
+    for (const auto& edge : plan.traffic_of(exchange).edges)
+      described.bytes += edge.used * static_cast<double>(edge.bytes);
+    facts.exchanges.push_back(std::move(described));
   }
   return facts;
 }

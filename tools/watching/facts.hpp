@@ -22,7 +22,7 @@ struct exchange_facts {
 /// Traffic from one worker or server to another, as planned.
 struct edge_facts {
   std::string name;              ///< As in the drawing: "w0->w1", "w0->exchange s0".
-  std::uint32_t from{0}, to{0};  ///< Ids.
+  std::uint32_t from{0}, to{0};  ///< Ids of the sender and the receiver.
   double bytes{0};               ///< Bytes per step, the mean if an exchange is not due in every step.
 };
 
@@ -38,7 +38,7 @@ struct run_facts {
   std::vector<edge_facts> edges{};  ///< Empty if there are too many.
   std::vector<std::string> warnings{};
   std::string topology;            ///< The topology file with every default.
-  telemetry::origin origin{};      ///< When the run was begun, and with what.
+  telemetry::origin origin{};      ///< When the run began, its seed, versions and CPU.
   std::filesystem::path folder{};  ///< The results folder, which has graph.svg once the run has begun.
 };
 

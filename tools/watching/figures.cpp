@@ -21,10 +21,10 @@ using pages::figure_kind;
 using pages::mark;
 using pages::series;
 
-/// Number of workers up to which each has a curve of its own; of more, a band shows the range.
+/// Maximum number of workers that have a curve each. For more workers, a band shows the range.
 constexpr std::size_t drawn_max = 8;
 
-// The styles of what appears in several figures, so that a click on its name hides it in all.
+// Styles of the series that appear in several figures, so that a click on the name of one hides it in all figures.
 constexpr std::size_t style_of_all = 0, style_of_validation = 1, style_of_first_worker = 2;
 
 using get_value = std::function<std::optional<double>(const record&)>;
@@ -47,8 +47,8 @@ struct time_axis {
     const auto steps = static_cast<double>(state.steps);
     const auto samples = pages::unit_of_samples(steps * samples_per_step);
     const auto bytes = pages::unit_of_bytes(state.latest ? static_cast<double>(state.latest->bytes_sent) : 0);
-    const auto in_unit = [](const char* title, const pages::axis_unit& of) {
-      return std::string(title) + (*of.name == 0 ? "" : " (" + std::string(of.name) + ")");
+    const auto in_unit = [](const char* title, const pages::axis_unit& chosen) {
+      return std::string(title) + (*chosen.name == 0 ? "" : " (" + std::string(chosen.name) + ")");
     };
     others = {{.title = "epochs", .column = "epochs"},
               {.title = "steps", .column = "steps"},
@@ -95,20 +95,20 @@ class curves {
   /// Adds one line, if it has values.
   void add(const std::string& name, std::size_t style, const get_value& value) {
     series line{.name = name, .style = style, .marks = {}};
-    for (const auto& each : state_.lines)
-      if (const auto y = value(each); y && std::isfinite(*y)) line.marks.push_back(mark_at(each, name, *y));
+    for (const auto& reported : state_.lines)
+      if (const auto y = value(reported); y && std::isfinite(*y)) line.marks.push_back(mark_at(reported, name, *y));
     if (!line.marks.empty()) made_.all.push_back(std::move(line));
   }
 
   /// Adds a line for each worker, or one band for many.
   void add_workers(const get_values& values) {
     std::size_t workers = 0;
-    for (const auto& each : state_.lines) workers = std::max(workers, values(each).size());
+    for (const auto& reported : state_.lines) workers = std::max(workers, values(reported).size());
     if (workers > drawn_max) return add_range(values);
     for (std::size_t rank = 0; rank < workers; ++rank)
       add("worker " + std::to_string(rank), style_of_first_worker + rank, [&](const record& line) {
-        const auto& all = values(line);
-        return rank < all.size() ? std::optional(all[rank]) : std::nullopt;
+        const auto& by_rank = values(line);
+        return rank < by_rank.size() ? std::optional(by_rank[rank]) : std::nullopt;
       });
   }
 
@@ -116,23 +116,23 @@ class curves {
 
  private:
   mark mark_at(const record& line, const std::string& name, double y) const {
-    mark made;
-    made.x = time_.at(line.seconds);
-    made.y = what_.shown(y);
-    made.text = name + ": " + what_.text(y) + " after " + time_.text(line.seconds) + ", step " + grouped(line.step);
-    made.other_x = time_.others_at(static_cast<double>(line.step), static_cast<double>(line.bytes_sent));
-    return made;
+    mark result;
+    result.x = time_.at(line.seconds);
+    result.y = what_.shown(y);
+    result.text = name + ": " + what_.text(y) + " after " + time_.text(line.seconds) + ", step " + grouped(line.step);
+    result.other_x = time_.others_at(static_cast<double>(line.step), static_cast<double>(line.bytes_sent));
+    return result;
   }
 
   void add_range(const get_values& values) {
     series line{.name = "median of the workers, and their range", .style = style_of_first_worker, .marks = {}};
-    for (const auto& each : state_.lines) {
+    for (const auto& reported : state_.lines) {
       std::vector<double> sorted;
-      for (const auto value : values(each))
+      for (const auto value : values(reported))
         if (std::isfinite(value)) sorted.push_back(value);
       if (sorted.empty()) continue;
       std::sort(sorted.begin(), sorted.end());
-      line.marks.push_back(mark_at(each, "median worker", sorted[sorted.size() / 2]));
+      line.marks.push_back(mark_at(reported, "median worker", sorted[sorted.size() / 2]));
       line.marks.back().y_range = std::pair(what_.shown(sorted.front()), what_.shown(sorted.back()));
       line.marks.back().text += " (workers: " + what_.text(sorted.front()) + " to " + what_.text(sorted.back()) + ")";
     }
@@ -146,36 +146,37 @@ class curves {
 };
 
 figure losses(const history_state& state, const time_axis& time) {
-  curves made(state, time,
-              {.name = "loss", .title = "Loss", .axis = "loss", .column = "loss", .offers_logarithm = true});
-  made.add("training", style_of_all, [](const record& line) { return line.train_loss; });
-  made.add("validation", style_of_validation, [](const record& line) { return line.val_loss; });
-  made.add_workers([](const record& line) -> const auto& { return line.train_loss_workers; });
-  return made.take();
+  curves drawn(state, time,
+               {.name = "loss", .title = "Loss", .axis = "loss", .column = "loss", .offers_logarithm = true});
+  drawn.add("training", style_of_all, [](const record& line) { return line.train_loss; });
+  drawn.add("validation", style_of_validation, [](const record& line) { return line.val_loss; });
+  drawn.add_workers([](const record& line) -> const auto& { return line.train_loss_workers; });
+  return drawn.take();
 }
 
 figure accuracies(const history_state& state, const time_axis& time) {
-  curves made(state, time,
-              {.name = "accuracy", .title = "Accuracy", .axis = "accuracy (%)", .column = "accuracy", .percent = true});
-  made.add("training", style_of_all, [](const record& line) { return line.train_accuracy; });
-  made.add("validation", style_of_validation, [](const record& line) { return line.val_accuracy; });
-  made.add_workers([](const record& line) -> const auto& { return line.val_accuracy_workers; });
-  return made.take();
+  curves drawn(
+      state, time,
+      {.name = "accuracy", .title = "Accuracy", .axis = "accuracy (%)", .column = "accuracy", .percent = true});
+  drawn.add("training", style_of_all, [](const record& line) { return line.train_accuracy; });
+  drawn.add("validation", style_of_validation, [](const record& line) { return line.val_accuracy; });
+  drawn.add_workers([](const record& line) -> const auto& { return line.val_accuracy_workers; });
+  return drawn.take();
 }
 
-/// From the progress over time; without it, from the lines.
+/// Draws the speed from the progress over time or, without it, from the lines.
 figure speed(const run_facts& facts, const history_state& state, const time_axis& time) {
   curves from_lines(
       state, time,
       {.name = "speed", .title = "Training speed", .axis = "samples per second", .column = "samples_per_second"});
   from_lines.add("all workers", style_of_all, [](const record& line) { return line.samples_per_second; });
-  auto made = from_lines.take();
-  if (state.progress.size() < 3) return made;
+  auto result = from_lines.take();
+  if (state.progress.size() < 3) return result;
   series line{.name = "all workers", .style = style_of_all, .marks = {}};
   const auto& points = state.progress;
   for (std::size_t i = 1; i < points.size(); ++i) {
     const auto& last = points[i];
-    const auto& first = points[i >= 2 ? i - 2 : 0];  // of two intervals, so that it is smooth
+    const auto& first = points[i >= 2 ? i - 2 : 0];  // over two intervals, so that the curve is smooth
     const auto seconds = last.seconds - first.seconds;
     if (seconds <= 0) continue;
     const auto rate = static_cast<double>(facts.samples_per_step) * (last.steps - first.steps) / seconds;
@@ -186,45 +187,45 @@ figure speed(const run_facts& facts, const history_state& state, const time_axis
     at.other_x = time.others_at(last.steps, std::nullopt);  // the bytes are known at the lines only
     line.marks.push_back(std::move(at));
   }
-  made.all = {std::move(line)};
-  return made;
+  result.all = {std::move(line)};
+  return result;
 }
 
 figure distances(const history_state& state, const time_axis& time) {
-  curves made(state, time,
-              {.name = "consensus",
-               .title = "Distance between the workers",
-               .axis = "consensus distance",
-               .column = "consensus_distance",
-               .offers_logarithm = true});
+  curves drawn(state, time,
+               {.name = "consensus",
+                .title = "Distance between the workers",
+                .axis = "consensus distance",
+                .column = "consensus_distance",
+                .offers_logarithm = true});
   const auto mixes = std::any_of(state.lines.begin(), state.lines.end(),
                                  [](const record& line) { return line.consensus_distance_after.has_value(); });
   if (mixes)
-    made.add("after mixing", 0, [](const record& line) { return line.consensus_distance_after; });
+    drawn.add("after mixing", 0, [](const record& line) { return line.consensus_distance_after; });
   else
-    made.add("after the step", 0, [](const record& line) { return line.consensus_distance; });
-  made.add("before mixing", 1, [](const record& line) { return line.consensus_distance_before; });
-  return made.take();
+    drawn.add("after the step", 0, [](const record& line) { return line.consensus_distance; });
+  drawn.add("before mixing", 1, [](const record& line) { return line.consensus_distance_before; });
+  return drawn.take();
 }
 
 figure staleness_over_time(const history_state& state, const time_axis& time) {
-  curves made(state, time,
-              {.name = "staleness",
-               .title = "Staleness of the gradients",
-               .axis = "updates between read and write",
-               .column = "staleness"});
-  made.add("mean", 0, [](const record& line) { return line.staleness_mean; });
-  made.add("largest", 1, [](const record& line) { return line.staleness_max; });
-  return made.take();
+  curves drawn(state, time,
+               {.name = "staleness",
+                .title = "Staleness of the gradients",
+                .axis = "updates between read and write",
+                .column = "staleness"});
+  drawn.add("mean", 0, [](const record& line) { return line.staleness_mean; });
+  drawn.add("largest", 1, [](const record& line) { return line.staleness_max; });
+  return drawn.take();
 }
 
 figure staleness_counts(const history_state& state) {
-  figure made{.name = "staleness-counts",
-              .title = "Gradients by staleness",
-              .kind = figure_kind::bars,
-              .x = {.title = "staleness", .column = "staleness"},
-              .y = {.title = "gradients", .column = "gradients"},
-              .all = {}};
+  figure result{.name = "staleness-counts",
+                .title = "Gradients by staleness",
+                .kind = figure_kind::bars,
+                .x = {.title = "staleness", .column = "staleness"},
+                .y = {.title = "gradients", .column = "gradients"},
+                .all = {}};
   series bars{.name = "gradients", .style = 0, .marks = {}};
   for (std::size_t i = 0; i < state.staleness.size(); ++i) {
     mark at;
@@ -233,20 +234,20 @@ figure staleness_counts(const history_state& state) {
     at.text = grouped(state.staleness[i]) + " gradients with staleness " + std::to_string(i);
     bars.marks.push_back(std::move(at));
   }
-  made.all.push_back(std::move(bars));
-  return made;
+  result.all.push_back(std::move(bars));
+  return result;
 }
 
 }  // namespace
 
 std::vector<figure> figures_of(const run_facts& facts, const history_state& state) {
   const time_axis time(facts, state);
-  std::vector<figure> all;
-  for (auto& each : {losses(state, time), accuracies(state, time), speed(facts, state, time), distances(state, time),
-                     staleness_over_time(state, time)})
-    if (each.has_values()) all.push_back(each);
-  if (!state.staleness.empty()) all.push_back(staleness_counts(state));
-  return all;
+  std::vector<figure> figures;
+  for (auto& drawn : {losses(state, time), accuracies(state, time), speed(facts, state, time), distances(state, time),
+                      staleness_over_time(state, time)})
+    if (drawn.has_values()) figures.push_back(drawn);
+  if (!state.staleness.empty()) figures.push_back(staleness_counts(state));
+  return figures;
 }
 
 }  // namespace troupe::watching

@@ -9,7 +9,7 @@ namespace troupe::watching {
 
 namespace {
 
-/// Drops every second element, but not the last one.
+/// Drops every second element except the last one.
 template <class Element>
 void thin_out(std::vector<Element>& all) {
   std::vector<Element> kept;
@@ -88,11 +88,11 @@ void history::add_point() {
   auto& points = state_.progress;
   if (!points.empty() && now - last_point_ < between_points_) return;
   last_point_ = now;
-  const auto& each = state_.steps_by_worker;
-  const auto sum = std::accumulate(each.begin(), each.end(), 0.0);
+  const auto& by_worker = state_.steps_by_worker;
+  const auto sum = std::accumulate(by_worker.begin(), by_worker.end(), 0.0);
   points.push_back(
       {.seconds = seconds_now(),
-       .steps = each.empty() ? static_cast<double>(state_.steps) : sum / static_cast<double>(each.size())});
+       .steps = by_worker.empty() ? static_cast<double>(state_.steps) : sum / static_cast<double>(by_worker.size())});
   if (points.size() <= points_max) return;
   thin_out(points);
   between_points_ *= 2;

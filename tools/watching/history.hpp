@@ -1,5 +1,5 @@
-// What a run has reported so far, for those who watch it: one thread writes, others read. Its size is bounded: when it
-// has too many lines, every second one is dropped, so that those left still cover the whole run.
+// What a run has reported so far, for pages and servers that show it: one thread writes, others read. Its size is
+// bounded: when it has too many lines, every second one is dropped, so that the others still cover the whole run.
 #pragma once
 
 #include "troupe/algorithms/messages/messages.hpp"
@@ -41,7 +41,7 @@ struct history_state {
   std::uint64_t steps{0};                        ///< Steps that every worker has completed.
   std::vector<std::uint64_t> steps_by_worker{};  ///< By rank; empty if there are too many.
   std::vector<progress_point> progress{};        ///< Empty for a simulated run, whose time is virtual.
-  /// Traffic now, and a few seconds ago: of a run that has ended or is simulated, at its beginning.
+  /// Traffic now, and a few seconds ago or, for a run that has ended or is simulated, at its beginning.
   traffic_point traffic{}, traffic_before{};
 
   bool has_begun() const { return latest.has_value(); }
@@ -50,7 +50,7 @@ struct history_state {
   std::string status() const;
   /// Returns the steps per second of the last few seconds, or nothing if unknown.
   std::optional<double> steps_per_second() const;
-  /// Returns the last value of a field that has one; of the whole run where the `end` record has that.
+  /// Returns the last value of a field; that of the `end` record, which is for the whole run, if it has one.
   std::optional<double> last(std::optional<double> record::*field) const;
 };
 
@@ -89,7 +89,7 @@ class history {
   std::chrono::steady_clock::time_point begun_{}, last_point_{};
   double seconds_before_{0};
   std::chrono::milliseconds between_points_{500};
-  std::deque<traffic_point> traffic_;  ///< Of the last few seconds, the oldest first.
+  std::deque<traffic_point> traffic_;  ///< Traffic of the last few seconds, the oldest first.
 };
 
 }  // namespace troupe::watching

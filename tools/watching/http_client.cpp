@@ -47,15 +47,15 @@ class exchange {
     parser_.body_limit(std::numeric_limits<std::uint64_t>::max());  // bodies are limited as they are read
   }
 
-  /// Each returns false if it was interrupted.
+  /// Sends the request and reads the header of the answer. Returns false if it was interrupted.
   bool ask(const std::string& path);
 
-  /// Passes the body on, in pieces, until it ends. Each piece must come within `limit`, and all of them within
-  /// `in_total`.
+  /// Passes the body to `take` in pieces until it ends. Each piece must arrive within `limit`, and all of them within
+  /// `in_total`. Returns false if it was interrupted.
   bool read(milliseconds limit, milliseconds in_total, const std::function<void(std::string_view)>& take);
 
  private:
-  /// Runs an operation, which is given the function to call with its result.
+  /// Runs an operation: `start` is given the function to call with its result. Returns false if it was interrupted.
   template <class Start>
   bool run(milliseconds limit, Start start);
   void check_status() const;
@@ -102,10 +102,10 @@ bool exchange::run(milliseconds limit, Start start) {
 bool exchange::ask(const std::string& path) {
   const auto& where = to_.where;
   error_code unknown;
-  const auto found = tcp::resolver{io_}.resolve(where.host, std::to_string(where.port), unknown);
+  const auto endpoints = tcp::resolver{io_}.resolve(where.host, std::to_string(where.port), unknown);
   if (unknown) fail("there is no host of this name (" + unknown.message() + "); " + where_to_look);
   const auto connected = run(limits_.to_answer, [&](auto done) {
-    asio::async_connect(stream_.socket(), found,
+    asio::async_connect(stream_.socket(), endpoints,
                         [done](const error_code& error, const tcp::endpoint&) { done(error); });
   });
   if (!connected) return false;
@@ -177,25 +177,25 @@ std::optional<dashboard_address> parse_dashboard_address(std::string_view text) 
 
 std::optional<std::string> fetch(const dashboard_address& from, const std::string& path, const keep_on& goes_on,
                                  const client_limits& limits) {
-  exchange one(from, goes_on, limits);
+  exchange request(from, goes_on, limits);
   std::string body;
   const auto add = [&](std::string_view piece) {
     body += piece;
     if (body.size() > limits.bytes)
       throw std::runtime_error(topology::print_endpoint(from.where) + ": the answer is too long; " + where_to_look);
   };
-  if (!one.ask(path) || !one.read(limits.to_answer, limits.to_answer, add)) return {};
+  if (!request.ask(path) || !request.read(limits.to_answer, limits.to_answer, add)) return {};
   return body;
 }
 
 void follow(const dashboard_address& from, const std::string& path, const std::function<void(std::string_view)>& take,
             const keep_on& goes_on, const client_limits& limits) {
-  exchange one(from, goes_on, limits);
-  if (!one.ask(path)) return;
+  exchange request(from, goes_on, limits);
+  if (!request.ask(path)) return;
   event_reader events(limits.bytes);
-  one.read(limits.silence, std::chrono::hours(24 * 365), [&](std::string_view piece) {
+  request.read(limits.silence, std::chrono::hours(24 * 365), [&](std::string_view piece) {
     try {
-      for (const auto& each : events.read(piece)) take(each);
+      for (const auto& event : events.read(piece)) take(event);
     } catch (const std::length_error&) {
       throw std::runtime_error(topology::print_endpoint(from.where) + ": the answer is too long; " + where_to_look);
     }

@@ -1,5 +1,5 @@
-// Reads what a dashboard serves, for `troupe top`. Whatever answers is not trusted: its answers have a bounded size and
-// must come in time, and their text is not meant for a terminal as it is. One thread.
+// Reads what a dashboard serves, for `troupe top`. The server is not trusted: its answers must have a bounded size and
+// arrive in time, and their text must not be printed to a terminal as it is. Used by one thread.
 #pragma once
 
 #include "troupe/runtime/topology/endpoint.hpp"
@@ -24,20 +24,20 @@ struct dashboard_address {
 std::optional<dashboard_address> parse_dashboard_address(std::string_view text);
 
 struct client_limits {
-  std::size_t bytes{8u << 20u};                ///< Of an answer, or of one event.
+  std::size_t bytes{8u << 20u};                ///< Maximum size of an answer, or of one event.
   std::chrono::milliseconds to_answer{5'000};  ///< Time to connect, and time for a header or the whole answer.
-  std::chrono::milliseconds silence{40'000};   ///< Between events: a dashboard gives a sign of life every 15 seconds.
+  std::chrono::milliseconds silence{40'000};   ///< Maximum silence; a dashboard sends something every 15 seconds.
 };
 
-/// Asked several times per second whether to go on reading.
+/// Returns whether to continue reading. Called several times per second.
 using keep_on = std::function<bool()>;
 
-/// Returns the answer to GET `path`, or nothing if `goes_on` has returned false. Throws std::runtime_error, which says
-/// what to do, if nothing listens there or if it is not a dashboard.
+/// Returns the answer to GET `path`, or nothing if `goes_on` has returned false. Throws std::runtime_error, which
+/// states what to do, if nothing listens there or it is not a dashboard.
 std::optional<std::string> fetch(const dashboard_address& from, const std::string& path, const keep_on& goes_on,
                                  const client_limits& limits = {});
 
-/// Calls `take` with the text of each event of `path` until the server closes the connection, or `goes_on` returns
+/// Calls `take` with the text of each event of `path` until the server closes the connection or `goes_on` returns
 /// false. Throws as fetch() does.
 void follow(const dashboard_address& from, const std::string& path, const std::function<void(std::string_view)>& take,
             const keep_on& goes_on, const client_limits& limits = {});

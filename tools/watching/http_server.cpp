@@ -35,7 +35,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr auto between_updates = 500ms;
-constexpr auto keepalive_interval = 15s;     ///< A page whose client has left is noticed at the latest then.
+constexpr auto keepalive_interval = 15s;     ///< A client that has left is noticed after this time at the latest.
 constexpr auto after_refusal = 5ms;          ///< Pause after a connection was closed because there were too many.
 constexpr auto last_update_timeout = 300ms;  ///< Time for the last update to be sent.
 constexpr auto to_close = 1s;                ///< Time for a client to close after its answer.
@@ -63,7 +63,7 @@ class connection : public std::enable_shared_from_this<connection> {
   feed follows() const { return follows_; }
   bool is_busy() const { return busy_; }
 
-  /// Sends text, once what is being sent has arrived. Of several texts that wait, only the last one is sent.
+  /// Sends text after the text that is being sent. If several texts wait, only the last one is sent.
   void send(std::string text) {
     if (closed_) return;
     if (busy_) {
@@ -86,7 +86,7 @@ class connection : public std::enable_shared_from_this<connection> {
  private:
   void take_request(const error_code& error) {
     static const auto& of_parser = beast::http::make_error_code(beast::http::error::bad_method).category();
-    const bool has_left = error && error.category() != of_parser;  // or it was too slow
+    const bool has_left = error && error.category() != of_parser;  // or was too slow
     auto text = has_left || closed_ ? std::string() : answer_to(parser_, error, around_.served, follows_);
     if (text.empty()) return close();
     if (follows_ != feed::none) around_.followed(*this);
@@ -127,8 +127,8 @@ class connection : public std::enable_shared_from_this<connection> {
 };
 
 tcp::acceptor acceptor_at(asio::io_context& io, const topology::endpoint& where) try {
-  const auto found = tcp::resolver{io}.resolve(where.host, std::to_string(where.port));
-  return tcp::acceptor{io, found.begin()->endpoint()};
+  const auto endpoints = tcp::resolver{io}.resolve(where.host, std::to_string(where.port));
+  return tcp::acceptor{io, endpoints.begin()->endpoint()};
 } catch (const boost::system::system_error& problem) {
   throw input_error("--dashboard: cannot listen on " + topology::print_endpoint(where) + " (" +
                     problem.code().message() +
@@ -160,13 +160,13 @@ class http_server::server {
  private:
   using connections = std::list<std::shared_ptr<connection>>;
 
-  /// What was sent last to the followers of a feed, and when.
+  /// The text that was last sent to the followers of a feed, and when.
   struct sent_update {
     std::string text{};
     std::chrono::steady_clock::time_point at{};
   };
 
-  static bool follows(const std::shared_ptr<connection>& one) { return one->follows() != feed::none; }
+  static bool follows(const std::shared_ptr<connection>& client) { return client->follows() != feed::none; }
 
   void run() {
     constexpr int niceness = 10;  // training comes first
@@ -197,26 +197,26 @@ class http_server::server {
     });
   }
 
-  /// Closes the connection that was opened first, but one that follows only if all do.
+  /// Closes the oldest connection that does not follow a feed, or the oldest of all if each follows one.
   void close_oldest() {
-    const auto found = std::find_if_not(open_.begin(), open_.end(), follows);
-    const auto oldest = found == open_.end() ? open_.front() : *found;
+    const auto not_following = std::find_if_not(open_.begin(), open_.end(), follows);
+    const auto oldest = not_following == open_.end() ? open_.front() : *not_following;
     oldest->close();
   }
 
-  void take_closed(connection& one) {
-    open_.remove_if([&](const auto& each) { return each.get() == &one; });
+  void take_closed(connection& closed) {
+    open_.remove_if([&](const auto& client) { return client.get() == &closed; });
     if (ending_ && open_.empty()) io_.stop();
   }
 
-  /// A page is open: it gets updates from now on.
-  void take_follower(connection& one) {
+  /// Handles a new follower, which receives updates from now on.
+  void take_follower(connection& follower) {
     if (static_cast<std::size_t>(std::count_if(open_.begin(), open_.end(), follows)) > limits_.followers) {
       const auto oldest = *std::find_if(open_.begin(), open_.end(), follows);
       oldest->close();
-      if (oldest.get() == &one) return;
+      if (oldest.get() == &follower) return;
     }
-    sent_.at(one.follows()).at = std::chrono::steady_clock::now();
+    sent_.at(follower.follows()).at = std::chrono::steady_clock::now();
     if (!std::exchange(updating_, true)) send_updates();
   }
 
@@ -225,13 +225,13 @@ class http_server::server {
     update_timer_.expires_after(between_updates);
     update_timer_.async_wait([this](const error_code& error) {
       if (error || ending_) return;
-      for (auto& [of, sent] : sent_) {
-        if (!has_followers(of)) continue;
-        const auto& update = served_.update(of);
+      for (auto& [kind, sent] : sent_) {
+        if (!has_followers(kind)) continue;
+        const auto& update = served_.update(kind);
         if (update != sent.text)
-          send_to_followers(of, sent.text = update);
+          send_to_followers(kind, sent.text = update);
         else if (std::chrono::steady_clock::now() - sent.at > keepalive_interval)
-          send_to_followers(of, ": still there\n\n");
+          send_to_followers(kind, ": still there\n\n");
       }
       updating_ = std::any_of(open_.begin(), open_.end(), follows);
       if (updating_) send_updates();
@@ -239,34 +239,34 @@ class http_server::server {
   }
 
   bool has_followers(feed of) const {
-    return std::any_of(open_.begin(), open_.end(), [of](const auto& one) { return one->follows() == of; });
+    return std::any_of(open_.begin(), open_.end(), [of](const auto& client) { return client->follows() == of; });
   }
 
   void send_to_followers(feed of, const std::string& text) {
     sent_.at(of).at = std::chrono::steady_clock::now();
-    for (const auto& one : connections(open_))
-      if (one->follows() == of) one->send(text);
+    for (const auto& client : connections(open_))
+      if (client->follows() == of) client->send(text);
   }
 
-  /// Says goodbye to open pages, closes the rest, and ends the thread.
+  /// Sends the last update to followers, closes the other connections, and ends the thread.
   void end() {
     ending_ = true;
     error_code ignored;
     acceptor_.close(ignored);
     pause_.cancel();
-    for (const auto& one : connections(open_))
-      if (!follows(one)) one->close();
+    for (const auto& client : connections(open_))
+      if (!follows(client)) client->close();
     if (open_.empty()) return io_.stop();
-    for (const auto& [of, sent] : sent_)
-      if (has_followers(of)) send_to_followers(of, served_.last_update(of));
+    for (const auto& [kind, sent] : sent_)
+      if (has_followers(kind)) send_to_followers(kind, served_.last_update(kind));
     update_timer_.expires_after(last_update_timeout);
     update_timer_.async_wait([this](const error_code&) { io_.stop(); });
     end_when_sent();
   }
 
-  /// Ends as soon as every page has its last update, rather than after the whole time for it.
+  /// Ends as soon as every follower has its last update, without waiting for the whole timeout.
   void end_when_sent() {
-    const bool sending = std::any_of(open_.begin(), open_.end(), [](const auto& one) { return one->is_busy(); });
+    const bool sending = std::any_of(open_.begin(), open_.end(), [](const auto& client) { return client->is_busy(); });
     if (!sending) return io_.stop();
     pause_.expires_after(5ms);
     pause_.async_wait([this](const error_code&) { end_when_sent(); });
@@ -276,8 +276,8 @@ class http_server::server {
   server_limits limits_;
   asio::io_context io_{1};
   connections open_;  ///< In the order in which they were opened.
-  connection::surroundings around_{served_, limits_, [this](connection& one) { take_closed(one); },
-                                   [this](connection& one) { take_follower(one); }};
+  connection::surroundings around_{served_, limits_, [this](connection& client) { take_closed(client); },
+                                   [this](connection& client) { take_follower(client); }};
   tcp::acceptor acceptor_;
   asio::steady_timer update_timer_, pause_;
   std::uint16_t port_{0};

@@ -22,7 +22,7 @@ struct server_limits {
 
 class http_server {
  public:
-  /// Listens on the address; port 0 chooses one. Throws input_error if it cannot.
+  /// Listens on the address; port 0 chooses a free port. Throws input_error if it cannot listen there.
   http_server(const topology::endpoint& where, site served, const server_limits& limits = {});
 
   /// Sends the last update to all open pages, and ends within a second.

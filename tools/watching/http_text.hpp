@@ -21,8 +21,8 @@ using request_parser = boost::beast::http::request_parser<boost::beast::http::em
 /// Sets the limits of a parser.
 void limit(request_parser& parser);
 
-/// Answers what was parsed, or the error that ended the parsing. Returns the bytes to send; `follows` is set to what is
-/// to follow them. A request of which nothing came, or whose client has left, has no answer.
+/// Answers the parsed request, or the error that ended the parsing. Returns the bytes to send and sets `follows` to the
+/// feed that follows them. Returns "" if no request arrived or the client left before its end.
 std::string answer_to(const request_parser& parser, const boost::system::error_code& error, site& from, feed& follows);
 
 /// Parses and answers the bytes of a request; returns "" if it is not complete. For tests.

@@ -33,9 +33,9 @@ json number(const std::optional<double>& value) {
 
 std::string state_html(const run_facts& facts, const history_state& state) {
   const auto status = state.status();
-  const auto steps = std::to_string(std::min(state.steps, facts.steps)), all = std::to_string(facts.steps);
+  const auto steps = std::to_string(std::min(state.steps, facts.steps)), total = std::to_string(facts.steps);
   return "<div class=\"state\"><span class=\"badge " + escaped(status) + "\">" + escaped(status_text(status)) +
-         "</span><progress max=\"" + all + "\" value=\"" + steps + "\">" + steps + " of " + all +
+         "</span><progress max=\"" + total + "\" value=\"" + steps + "\">" + steps + " of " + total +
          " steps</progress></div>\n";
 }
 
@@ -49,10 +49,11 @@ std::string tiles_html(const run_facts& facts, const history_state& state) {
 std::string figures_html(const run_facts& facts, const history_state& state) {
   const auto figures = figures_of(facts, state);
   std::string text = "<div class=\"grid\">\n";
-  for (const auto& each : figures) text += pages::card_of(each.name, pages::draw(each));
+  for (const auto& figure : figures) text += pages::card_of(figure.name, pages::draw(figure));
   text += "</div>\n";
   const auto has = [&](const char* name) {
-    return std::any_of(figures.begin(), figures.end(), [&](const pages::figure& one) { return one.name == name; });
+    return std::any_of(figures.begin(), figures.end(),
+                       [&](const pages::figure& figure) { return figure.name == name; });
   };
   std::vector<std::string> missing;
   for (const auto* name : {"loss", "accuracy"})
@@ -63,16 +64,16 @@ std::string figures_html(const run_facts& facts, const history_state& state) {
   return text;
 }
 
-/// The head of a table, in a box that scrolls.
+/// Returns the head of a table, in a box that scrolls.
 std::string table_html(const std::vector<std::string>& columns) {
   std::string text = "<div class=\"scroll\"><table><thead><tr>";
-  for (const auto& each : columns) text += "<th>" + each + "</th>";
+  for (const auto& column : columns) text += "<th>" + column + "</th>";
   return text + "</tr></thead>\n<tbody>\n";
 }
 
 std::string row_html(const std::string& name, const std::vector<std::string>& cells) {
   auto text = "<tr><th scope=\"row\">" + escaped(name) + "</th>";
-  for (const auto& each : cells) text += "<td>" + escaped(each) + "</td>";
+  for (const auto& cell : cells) text += "<td>" + escaped(cell) + "</td>";
   return text + "</tr>\n";
 }
 
@@ -97,39 +98,40 @@ std::string workers_html(const history_state& state) {
                   "share of the time"});
   for (std::size_t rank = 0; rank < workers; ++rank) {
     const auto known = rank < state.workers.size() ? state.workers[rank] : worker_total{};
-    const auto of = rank < shares.size() ? shares[rank] : time_shares{};
+    const auto spent = rank < shares.size() ? shares[rank] : time_shares{};
     text += "<tr><th scope=\"row\">" + std::to_string(rank) + "</th>";
-    for (const auto& cell :
-         {grouped(steps_of(state, rank)), grouped(static_cast<std::uint64_t>(known.samples)),
-          human_bytes(known.bytes_sent), percent_text(of.compute), percent_text(of.data), percent_text(of.exchange)})
+    for (const auto& cell : {grouped(steps_of(state, rank)), grouped(static_cast<std::uint64_t>(known.samples)),
+                             human_bytes(known.bytes_sent), percent_text(spent.compute), percent_text(spent.data),
+                             percent_text(spent.exchange)})
       text += "<td>" + cell + "</td>";
-    text += "<td class=\"left\">" + shares_html(of) + "</td></tr>\n";
+    text += "<td class=\"left\">" + shares_html(spent) + "</td></tr>\n";
   }
   return text + "</tbody></table></div></section>\n";
 }
 
-/// Steps of every worker per second, at the current speed.
+/// Returns the steps of every worker per second at the current speed.
 double steps_per_second(const run_facts& facts, const history_state& state) {
   const auto samples = samples_per_second(facts, state);
   return samples && facts.samples_per_step > 0 ? *samples / static_cast<double>(facts.samples_per_step) : 0;
 }
 
-/// The traffic of each exchange: planned bytes, and how many of them per second the measured speed makes.
+/// Returns a table of the traffic of each exchange: its planned bytes, and their rate at the measured speed.
 std::string exchanges_html(const run_facts& facts, const history_state& state) {
   if (facts.exchanges.empty()) return "";
   const auto steps = steps_per_second(facts, state);
   auto text = "<section><h2>Exchanges</h2>\n<p class=\"note\">Bytes as planned; rates at the current speed.</p>\n" +
               table_html({"exchange", "kind", "every", "edges", "bytes per exchange", "rate", "rate of an edge"});
-  for (const auto& one : facts.exchanges) {
-    const auto rate = steps * one.bytes / static_cast<double>(std::max<std::uint64_t>(one.every, 1));
-    const auto edges = static_cast<double>(std::max<std::uint64_t>(one.edges, 1));
-    text += row_html(one.name, {one.kind, one.every == 1 ? "step" : grouped(one.every) + " steps", grouped(one.edges),
-                                bytes_text(one.bytes), rate_text(rate), rate_text(rate / edges)});
+  for (const auto& exchange : facts.exchanges) {
+    const auto rate = steps * exchange.bytes / static_cast<double>(std::max<std::uint64_t>(exchange.every, 1));
+    const auto edges = static_cast<double>(std::max<std::uint64_t>(exchange.edges, 1));
+    text += row_html(exchange.name,
+                     {exchange.kind, exchange.every == 1 ? "step" : grouped(exchange.every) + " steps",
+                      grouped(exchange.edges), bytes_text(exchange.bytes), rate_text(rate), rate_text(rate / edges)});
   }
   return text + "</tbody></table></div></section>\n";
 }
 
-/// What the emulated links carry.
+/// Returns a table of what the emulated links carry.
 std::string links_html(const run_facts& facts, const history_state& state) {
   const auto links = links_of(state);
   if (links.empty()) return "";
@@ -139,14 +141,14 @@ std::string links_html(const run_facts& facts, const history_state& state) {
       std::string(whole ? "over the whole run" : "in the last few seconds") + ".</p>\n" +
       table_html(
           {"link", "sent in total", "rate", "occupied", "messages that wait", "mean wait", "longest wait of the run"});
-  for (const auto& each : links)
+  for (const auto& link : links)
     text +=
-        row_html(each.name, {bytes_text(static_cast<double>(each.bytes)), rate_text(each.rate), percent_text(each.busy),
-                             human_number(each.queue, 3), wait_text(each.wait_mean), wait_text(each.wait_max)});
+        row_html(link.name, {bytes_text(static_cast<double>(link.bytes)), rate_text(link.rate), percent_text(link.busy),
+                             human_number(link.queue, 3), wait_text(link.wait_mean), wait_text(link.wait_max)});
   return text + "</tbody></table></div></section>\n";
 }
 
-/// What is written beside an edge of the drawing, in lines.
+/// Returns the lines of text next to an edge of the drawing.
 json short_text(const edge_traffic& edge) {
   auto lines = json::array({rate_text(edge.rate)});
   std::string more;
@@ -168,28 +170,28 @@ std::string long_text(const edge_traffic& edge) {
   return text;
 }
 
-/// What the drawing of the wiring shows of each worker and each edge.
+/// Returns what the drawing of the wiring shows for each worker and each edge.
 std::string drawn_html(const run_facts& facts, const history_state& state) {
   const auto shares = shares_of(state);
   const auto awaited = awaited_worker(state);
   json workers = json::object(), edges = json::object();
   for (std::size_t rank = 0; rank < shares.size(); ++rank) {
-    const auto& of = shares[rank];
+    const auto& spent = shares[rank];
     const auto name = "w" + std::to_string(rank);
     workers[name] = {
-        {"shares", {{"compute", of.compute}, {"data", of.data}, {"exchange", of.exchange}}},
+        {"shares", {{"compute", spent.compute}, {"data", spent.data}, {"exchange", spent.exchange}}},
         {"awaited", awaited == rank},
-        {"text", name + ": " + grouped(steps_of(state, rank)) + " steps; computing " + percent_text(of.compute) +
-                     ", waiting for samples " + percent_text(of.data) + ", for exchanges " + percent_text(of.exchange) +
-                     (awaited == rank ? "; the others wait for it" : "")}};
+        {"text", name + ": " + grouped(steps_of(state, rank)) + " steps; computing " + percent_text(spent.compute) +
+                     ", waiting for samples " + percent_text(spent.data) + ", for exchanges " +
+                     percent_text(spent.exchange) + (awaited == rank ? "; the others wait for it" : "")}};
   }
-  for (const auto& each : edges_of(facts, state))
-    edges[each.name] = {{"short", short_text(each)}, {"text", long_text(each)}};
+  for (const auto& edge : edges_of(facts, state))
+    edges[edge.name] = {{"short", short_text(edge)}, {"text", long_text(edge)}};
   return "<script type=\"application/json\" id=\"drawn\">" +
          pages::script_json(files::json_text({{"workers", workers}, {"edges", edges}})) + "</script>\n";
 }
 
-// The parts of the page that change while the run trains. Between them is what a reader operates, which stays.
+// The parts of the page that change while the run trains. The elements between them, which a reader operates, stay.
 
 std::string part_html(const std::string& name, const std::string& content) {
   return "<div data-part=\"" + name + "\">\n" + content + "</div>\n";
@@ -211,7 +213,7 @@ std::string tables_part(const run_facts& facts, const history_state& state) {
 std::string warnings_html(const run_facts& facts) {
   if (facts.warnings.empty()) return "";
   std::string text = "<ul class=\"warnings\">";
-  for (const auto& each : facts.warnings) text += "<li>" + escaped(each) + "</li>";
+  for (const auto& warning : facts.warnings) text += "<li>" + escaped(warning) + "</li>";
   return text + "</ul>\n";
 }
 
@@ -297,24 +299,24 @@ std::string json_of(const run_facts& facts, const history_state& state) {
                              {"data_share", shares[rank].data},
                              {"exchange_share", shares[rank].exchange}});
   }
-  for (const auto& each : links_of(state))
-    links.push_back({{"link", each.name},
-                     {"messages", each.messages},
-                     {"bytes", each.bytes},
-                     {"bytes_per_second", each.rate},
-                     {"busy_share", each.busy},
-                     {"queue", each.queue},
-                     {"wait_mean_seconds", each.wait_mean},
-                     {"wait_max_seconds", each.wait_max}});
-  for (const auto& each : edges_of(facts, state))
-    edges.push_back({{"edge", each.name},
-                     {"planned_bytes_per_step", each.planned},
-                     {"messages", each.measured ? json(each.messages) : json(nullptr)},
-                     {"bytes", each.measured ? json(each.bytes) : json(nullptr)},
-                     {"bytes_per_second", each.rate},
-                     {"queue", number(each.queue)},
-                     {"wait_mean_seconds", number(each.wait_mean)},
-                     {"staleness", each.staleness ? json(*each.staleness) : json(nullptr)}});
+  for (const auto& link : links_of(state))
+    links.push_back({{"link", link.name},
+                     {"messages", link.messages},
+                     {"bytes", link.bytes},
+                     {"bytes_per_second", link.rate},
+                     {"busy_share", link.busy},
+                     {"queue", link.queue},
+                     {"wait_mean_seconds", link.wait_mean},
+                     {"wait_max_seconds", link.wait_max}});
+  for (const auto& edge : edges_of(facts, state))
+    edges.push_back({{"edge", edge.name},
+                     {"planned_bytes_per_step", edge.planned},
+                     {"messages", edge.measured ? json(edge.messages) : json(nullptr)},
+                     {"bytes", edge.measured ? json(edge.bytes) : json(nullptr)},
+                     {"bytes_per_second", edge.rate},
+                     {"queue", number(edge.queue)},
+                     {"wait_mean_seconds", number(edge.wait_mean)},
+                     {"staleness", edge.staleness ? json(*edge.staleness) : json(nullptr)}});
   const auto& latest = state.latest;
   return files::json_text({{"title", facts.title},
                            {"origin", files::parse_json(telemetry::json_of(facts.origin))},
@@ -345,7 +347,7 @@ std::string json_of(const run_facts& facts, const history_state& state) {
 
 std::string csv_of_figures(const run_facts& facts, const history_state& state) {
   json csv = json::object();
-  for (const auto& each : figures_of(facts, state)) csv[each.name] = pages::csv_of(each);
+  for (const auto& figure : figures_of(facts, state)) csv[figure.name] = pages::csv_of(figure);
   csv["wiring"] = csv_of(edges_of(facts, state));
   return files::json_text(csv);
 }

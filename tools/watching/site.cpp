@@ -15,7 +15,7 @@ namespace troupe::watching {
 namespace {
 
 constexpr std::chrono::milliseconds between_texts{500};
-constexpr int share_of_time = 100;  ///< Making a text takes at most one part in so many of the time.
+constexpr int share_of_time = 100;  ///< Making a text takes at most 1 / `share_of_time` of the time.
 
 http_answer refusal(unsigned status, const std::string& text) {
   return {.status = status, .body = text + "\n"};
@@ -32,7 +32,7 @@ std::string_view path_of(std::string_view target) {
 }  // namespace
 
 bool is_loopback_host(std::string_view host) {
-  // A port need not be given, and is not part of the name.
+  // The port is optional and not part of the name.
   const auto bracket = host.rfind(']');
   const auto has_port = host.find(':', bracket == std::string_view::npos ? 0 : bracket) != std::string_view::npos;
   const auto where = topology::parse_endpoint(has_port ? std::string(host) : std::string(host) + ":80");
@@ -44,10 +44,11 @@ std::string parameter_of(std::string_view target, std::string_view name) {
   if (question == std::string_view::npos) return {};
   auto query = target.substr(question + 1);
   while (!query.empty()) {
-    const auto one = query.substr(0, query.find('&'));
-    query.remove_prefix(std::min(query.size(), one.size() + 1));
-    const auto equals = one.find('=');
-    if (equals != std::string_view::npos && one.substr(0, equals) == name) return std::string(one.substr(equals + 1));
+    const auto parameter = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(query.size(), parameter.size() + 1));
+    const auto equals = parameter.find('=');
+    if (equals != std::string_view::npos && parameter.substr(0, equals) == name)
+      return std::string(parameter.substr(equals + 1));
   }
   return {};
 }
@@ -122,7 +123,7 @@ const std::string& site::fresh(kept& one, const std::function<std::string()>& ma
   if (one.is_made && (version == one.version || (begin < one.next && !now))) return one.text;
   try {
     one.text = make();
-  } catch (const std::exception&) {  // the page is not worth a run: it keeps what it has
+  } catch (const std::exception&) {  // an error of the page must not end the run; the page keeps its last text
   }
   one.version = version;
   one.is_made = true;

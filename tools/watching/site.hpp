@@ -1,6 +1,6 @@
 // The answers of the dashboard's server: a function of a request and the state of the run, without sockets. All
-// addresses are fixed, so no path reaches a file. What is costly to make is kept, and made again at most twice per
-// second and for at most about 1 % of the time, whatever is requested. Used by one thread.
+// addresses are fixed, so no path reaches a file. Texts that are costly to make are kept, and made again at most twice
+// per second and during at most about 1 % of the time, whatever is requested. Used by one thread.
 #pragma once
 
 #include "troupe/tools/watching/facts.hpp"
@@ -25,7 +25,7 @@ struct http_request {
   bool has_body{false};
 };
 
-/// What is sent again and again on one connection, until the run ends.
+/// What is sent repeatedly on one connection until the run ends.
 enum class feed : std::uint8_t {
   none,
   page,  ///< Updates of the page.
@@ -37,13 +37,13 @@ struct http_answer {
   std::string type{"text/plain; charset=utf-8"};
   std::string body{};
   std::vector<std::pair<std::string, std::string>> fields{};  ///< Further header fields.
-  feed follows{feed::none};                                   ///< What follows.
+  feed follows{feed::none};                                   ///< Feed that is sent after the answer.
 };
 
 struct site_options {
   run_facts facts{};
   std::shared_ptr<const history> run{};
-  std::string token{};  ///< Required of all requests but /healthz; empty if none is.
+  std::string token{};  ///< Required in all requests except /healthz; empty if no token is required.
 };
 
 class site {
@@ -59,7 +59,7 @@ class site {
   /// Returns the newest update of the page, or the newest numbers, as a server-sent event.
   const std::string& update(feed of) { return update(of, false); }
 
-  /// The same, made even if the last one is recent.
+  /// Returns the same, but makes it even if the last one is recent.
   const std::string& last_update(feed of) { return update(of, true); }
 
  private:
@@ -67,7 +67,7 @@ class site {
   struct kept {
     std::string text{};
     std::uint64_t version{0};
-    std::chrono::steady_clock::time_point next{};  ///< Not made again before.
+    std::chrono::steady_clock::time_point next{};  ///< Not made again before this time.
     bool is_made{false};
   };
 

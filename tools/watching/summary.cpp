@@ -15,7 +15,7 @@ std::string time_text(double seconds) {
   return human_duration(std::chrono::seconds(std::llround(std::min(seconds, 1e9))));
 }
 
-/// From here on, a share of the time is worth a sentence.
+/// Smallest share of the time that is worth a sentence.
 constexpr double notable = 0.1;
 
 constexpr auto waits_less = [](const time_shares& a, const time_shares& b) { return a.exchange < b.exchange; };
@@ -50,18 +50,18 @@ std::string status_text(const std::string& status) {
 
 std::vector<time_shares> shares_of(const history_state& state) {
   if (state.workers.empty() || !state.latest || state.latest->train_seconds <= 0) return {};
-  // The totals are as of the last line with results, not as of now.
+  // The totals date from the last line with results, not from now.
   double whole = state.has_ended() && !state.latest->workers.empty() ? state.latest->train_seconds : 0;
   for (const auto& line : state.lines) whole = std::max(whole, line.train_seconds);
   if (whole <= 0) return {};
-  std::vector<time_shares> all;
-  for (const auto& one : state.workers) {
+  std::vector<time_shares> shares;
+  for (const auto& worker : state.workers) {
     const auto share = [&](double seconds) { return std::clamp(seconds / whole, 0.0, 1.0); };
-    time_shares made{share(one.busy - one.data_wait), share(one.data_wait), share(one.exchange_wait)};
-    const auto sum = std::max(1.0, made.compute + made.data + made.exchange);
-    all.push_back({made.compute / sum, made.data / sum, made.exchange / sum});
+    time_shares parts{share(worker.busy - worker.data_wait), share(worker.data_wait), share(worker.exchange_wait)};
+    const auto sum = std::max(1.0, parts.compute + parts.data + parts.exchange);
+    shares.push_back({parts.compute / sum, parts.data / sum, parts.exchange / sum});
   }
-  return all;
+  return shares;
 }
 
 std::optional<double> samples_per_second(const run_facts& facts, const history_state& state) {

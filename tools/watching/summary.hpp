@@ -1,4 +1,4 @@
-// The numbers that a page shows beside its figures, as text.
+// The numbers that a page shows next to its figures, as text.
 #pragma once
 
 #include "troupe/tools/watching/facts.hpp"

@@ -20,7 +20,7 @@ std::string name_of(const emulation::wire_usage& wire) {
   return wire.name + (wire.sends ? " sends" : " receives");
 }
 
-/// Returns a quotient, or 0 if nothing can be divided.
+/// Returns a quotient of at least 0, or 0 if the divisor is not positive.
 double per(double amount, double by) {
   return by > 0 ? std::max(0.0, amount) / by : 0;
 }
@@ -35,21 +35,21 @@ std::vector<link_traffic> links_of(const history_state& state) {
   const auto span = state.traffic.seconds - state.traffic_before.seconds;
   std::map<std::string, const emulation::wire_usage*> before;
   for (const auto& wire : state.traffic_before.wires) before[name_of(wire)] = &wire;
-  std::vector<link_traffic> all;
-  for (const auto& now : state.traffic.wires) {
-    const auto found = before.find(name_of(now));
+  std::vector<link_traffic> links;
+  for (const auto& wire : state.traffic.wires) {
+    const auto found = before.find(name_of(wire));
     const auto then = found == before.end() ? emulation::wire_usage{} : *found->second;
-    const auto waited = seconds_of(now.waited - then.waited);
-    all.push_back({.name = name_of(now),
-                   .messages = now.messages,
-                   .bytes = static_cast<std::uint64_t>(now.bytes),
-                   .rate = per(static_cast<double>(now.bytes - then.bytes), span),
-                   .busy = std::min(1.0, per(seconds_of(now.busy - then.busy), span)),
-                   .queue = per(waited, span),
-                   .wait_mean = per(waited, difference(now.messages, then.messages)),
-                   .wait_max = seconds_of(now.longest_wait)});
+    const auto waited = seconds_of(wire.waited - then.waited);
+    links.push_back({.name = name_of(wire),
+                     .messages = wire.messages,
+                     .bytes = static_cast<std::uint64_t>(wire.bytes),
+                     .rate = per(static_cast<double>(wire.bytes - then.bytes), span),
+                     .busy = std::min(1.0, per(seconds_of(wire.busy - then.busy), span)),
+                     .queue = per(waited, span),
+                     .wait_mean = per(waited, difference(wire.messages, then.messages)),
+                     .wait_max = seconds_of(wire.longest_wait)});
   }
-  return all;
+  return links;
 }
 
 std::vector<edge_traffic> edges_of(const run_facts& facts, const history_state& state) {
@@ -62,33 +62,33 @@ std::vector<edge_traffic> edges_of(const run_facts& facts, const history_state& 
   for (const auto& edge : state.traffic_before.edges) before[{edge.from, edge.to}] = edge.bytes;
   for (auto& link : links_of(state)) links.emplace(link.name, link);
   const auto speed = per(samples_per_second(facts, state).value_or(0), static_cast<double>(facts.samples_per_step));
-  std::vector<edge_traffic> all;
-  for (const auto& one : facts.edges) {
-    edge_traffic made{.name = one.name, .planned = one.bytes, .rate = speed * one.bytes};
-    if (const auto found = counted.find({one.from, one.to}); found != counted.end()) {
-      const auto& edge = *found->second;
-      made.measured = true;
-      made.messages = edge.messages;
-      made.bytes = edge.bytes;
-      made.rate = per(difference(edge.bytes, before[{one.from, one.to}]), span);
-      made.staleness = edge.staleness;
+  std::vector<edge_traffic> edges;
+  for (const auto& planned : facts.edges) {
+    edge_traffic result{.name = planned.name, .planned = planned.bytes, .rate = speed * planned.bytes};
+    if (const auto usage = counted.find({planned.from, planned.to}); usage != counted.end()) {
+      const auto& edge = *usage->second;
+      result.measured = true;
+      result.messages = edge.messages;
+      result.bytes = edge.bytes;
+      result.rate = per(difference(edge.bytes, before[{planned.from, planned.to}]), span);
+      result.staleness = edge.staleness;
       if (const auto link = links.find(edge.wire + " sends"); link != links.end()) {
-        made.queue = link->second.queue;
-        made.wait_mean = link->second.wait_mean;
+        result.queue = link->second.queue;
+        result.wait_mean = link->second.wait_mean;
       }
     }
-    all.push_back(std::move(made));
+    edges.push_back(std::move(result));
   }
-  return all;
+  return edges;
 }
 
 std::string csv_of(const std::vector<edge_traffic>& edges) {
   std::string text = "edge,planned_bytes_per_step,messages,bytes,bytes_per_second,queue,wait_mean_seconds,staleness\n";
-  for (const auto& each : edges) {
-    const auto count = [&](std::uint64_t value) { return each.measured ? std::to_string(value) : std::string(); };
-    text += csv_field(each.name) + "," + csv_number(each.planned) + "," + count(each.messages) + "," +
-            count(each.bytes) + "," + csv_number(each.rate) + "," + csv_number(each.queue) + "," +
-            csv_number(each.wait_mean) + "," + (each.staleness ? std::to_string(*each.staleness) : "") + "\n";
+  for (const auto& edge : edges) {
+    const auto count = [&](std::uint64_t value) { return edge.measured ? std::to_string(value) : std::string(); };
+    text += csv_field(edge.name) + "," + csv_number(edge.planned) + "," + count(edge.messages) + "," +
+            count(edge.bytes) + "," + csv_number(edge.rate) + "," + csv_number(edge.queue) + "," +
+            csv_number(edge.wait_mean) + "," + (edge.staleness ? std::to_string(*edge.staleness) : "") + "\n";
   }
   return text;
 }

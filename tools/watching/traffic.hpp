@@ -1,5 +1,5 @@
-// What edges and emulated links carry: measured where it was counted, planned otherwise. Rates are those of the last
-// few seconds; of a run that has ended or is simulated, of the whole run.
+// What edges and emulated links carry: measured if it was counted, planned otherwise. Rates are those of the last few
+// seconds or, for a run that has ended or is simulated, of the whole run.
 #pragma once
 
 #include "troupe/tools/watching/facts.hpp"
@@ -12,7 +12,7 @@
 
 namespace troupe::watching {
 
-/// One direction of an emulated network interface, or of a link of its own.
+/// One direction of an emulated network interface or link.
 struct link_traffic {
   std::string name;  ///< Such as "w0 sends".
   std::uint64_t messages{0}, bytes{0};
@@ -24,13 +24,13 @@ struct link_traffic {
 
 /// What one worker or server sends to another one.
 struct edge_traffic {
-  std::string name;      ///< See edge_facts.
-  double planned{0};     ///< Bytes per step.
-  bool measured{false};  ///< Whether it was counted; it is not where it leaves another process of the run.
+  std::string name;                     ///< See edge_facts.
+  double planned{0};                    ///< Bytes per step.
+  bool measured{false};                 ///< Whether traffic was counted; that of a sender in another process is not.
   std::uint64_t messages{0}, bytes{0};  ///< Since the run began, or was continued.
   double rate{0};                       ///< Bytes per second; as planned, at the current speed, if it was not counted.
   std::optional<std::uint64_t> staleness{};    ///< See emulation::edge_usage.
-  std::optional<double> queue{}, wait_mean{};  ///< Of the emulated interface on which it is sent, if there is one.
+  std::optional<double> queue{}, wait_mean{};  ///< Queue and wait of its emulated interface, if any.
 };
 
 std::vector<link_traffic> links_of(const history_state& state);

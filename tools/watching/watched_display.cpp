@@ -45,7 +45,7 @@ class watched_display final : public telemetry::display {
   void make_room() override { shown_->make_room(); }
 
  private:
-  /// Takes in what the run has written before it was continued.
+  /// Reads the lines that the run wrote before it was continued.
   void read_lines() {
     auto& about = options_.facts.origin;
     about.continued = std::exchange(about.begun, "");

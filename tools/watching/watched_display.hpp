@@ -1,4 +1,4 @@
-// A display that passes everything on to another one, and keeps it for a page: for the server of the dashboard, if
+// A display that forwards everything to another display and keeps it for a page: for the server of the dashboard, if
 // there is one, and for report.html at the end of the run.
 #pragma once
 
@@ -25,7 +25,8 @@ struct watch_options {
   std::optional<topology::endpoint> dashboard{};
   history::traffic_meter traffic{};                                    ///< See history; may be empty.
   std::function<void(const std::string&)> print = [](const auto&) {};  ///< Prints the URL.
-  std::shared_ptr<telemetry::side_outputs> outputs = std::make_shared<telemetry::side_outputs>();  ///< Of the run.
+  /// Outputs of the run.
+  std::shared_ptr<telemetry::side_outputs> outputs = std::make_shared<telemetry::side_outputs>();
 };
 
 /// Makes the display. Throws input_error if the dashboard cannot be served at its address.

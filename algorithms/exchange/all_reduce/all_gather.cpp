@@ -6,7 +6,7 @@ namespace troupe::all_reduce {
 
 namespace {
 
-/// Gathers the whole contribution of all ranks and merges it for its own worker.
+/// Gathers the whole contributions of all ranks and merges them for its own worker.
 class all_gather_member final : public member {
  public:
   all_gather_member(member_options options, merge_rule merge)

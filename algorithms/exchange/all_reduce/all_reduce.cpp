@@ -13,13 +13,13 @@ namespace troupe {
 
 namespace {
 
-/// Whether the GPUs' own library does it. A port made by hand may leave the setting out.
+/// Returns whether the GPUs' own library computes the sums. The setting may be missing in a port made by hand.
 bool is_nccl(const setting_values& settings) {
   const auto found = settings.find("engine");
   return found != settings.end() && std::get<std::string>(found->second) == "nccl";
 }
 
-/// Replaces the route "auto".
+/// Replaces route = "auto" by a route.
 choice choose_route(const surroundings& around, const models::flat_layout& layout, setting_values settings) {
   auto& name = std::get<std::string>(settings.at("route"));
   if (name != "auto" || is_nccl(settings)) return {.settings = std::move(settings)};
@@ -29,7 +29,7 @@ choice choose_route(const surroundings& around, const models::flat_layout& layou
 }
 
 all_reduce::route route_of(const setting_values& settings) {
-  if (is_nccl(settings)) return all_reduce::ring();  // its route is its own affair; bytes are a ring's at least
+  if (is_nccl(settings)) return all_reduce::ring();  // NCCL chooses its route; it sends at least the bytes of a ring
   const auto& name = std::get<std::string>(settings.at("route"));
   if (name == "ring") return all_reduce::ring();
   if (name == "chain") return all_reduce::chain();
@@ -45,7 +45,7 @@ std::vector<planned_edge> all_reduce_edges(std::uint32_t world_size, const model
     edge.messages += 1;
     edge.bytes += static_cast<std::uint64_t>(elements) * sizeof(float);
   };
-  // A plan has chosen the route already; otherwise, all members are in one process.
+  // In a plan, the route has already been chosen. Otherwise, all members are in one process.
   const auto chosen = choose_route({.members = world_size}, layout, settings);
   route_of(chosen.settings).list_messages(world_size, layout.parameter_end, count);
   std::vector<planned_edge> result;

@@ -5,17 +5,17 @@
 
 namespace troupe {
 
-/// Returns the kind. Its routes are implemented in one file each in all_reduce/. All routes except the ring give the
-/// bits of the fold in rank order.
+/// Returns the kind. Its routes are implemented in all_reduce/. All routes except the ring give the bits of the fold in
+/// rank order.
 /// "direct": rank j folds shard j of all ranks in place and sends the mean to all; within one process nothing is
 /// copied. Two hops; each worker sends 2·(n−1)/n of the gradient.
-/// "all_gather": the gradient is sent whole from every worker to every other: one hop, n−1 gradients sent by each
-/// worker. "chain": the sum travels up the ranks and the mean travels back down. 2(n−1) hops; each link carries one
+/// "all_gather": every worker sends its whole gradient to every other. One hop; each worker sends n−1 gradients.
+/// "chain": the sum travels up the ranks and the mean travels back down. 2(n−1) hops; each link carries one
 /// gradient in each direction. "ring": the textbook ring (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms
 /// for clusters of workstations", 2009, §3). 2(n−1) hops; each segment's sum starts at another rank, so its bits differ
-/// from the other routes. Bytes as for direct. "auto": the fastest of direct, all_gather and chain; see
-/// all_reduce/automatic_route.hpp. All routes except all_gather are cut into chunks (member_options::chunk_elements)
-/// that travel separately, so that their hops overlap.
+/// from those of the other routes. Bytes are as for direct. "auto": the fastest of direct, all_gather and chain; see
+/// all_reduce/automatic_route.hpp. All routes except all_gather cut the gradient into chunks
+/// (member_options::chunk_elements) that travel separately, so that their hops overlap.
 exchange_kind all_reduce_kind();
 
 }  // namespace troupe

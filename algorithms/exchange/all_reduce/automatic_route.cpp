@@ -10,7 +10,7 @@ namespace troupe::all_reduce {
 
 namespace {
 
-/// Returns seconds without what may differ between processors.
+/// Rounds seconds to nanoseconds, because smaller digits may differ between processors.
 double in_nanoseconds(double seconds) {
   return std::round(1e9 * seconds) / 1e9;
 }
@@ -28,9 +28,9 @@ std::vector<candidate> automatic_routes(const surroundings& around, std::int64_t
   const auto is_exact = around.how == encoding::float32;
   const auto lists_pairs = around.members <= rules::members_of_pairs;
   if (lists_pairs) {
-    // Everyone folds everything.
+    // Every member folds everything.
     add("all_gather", seconds_to_all(costs, sent) + seconds_to_handle(costs, others, (others + 1) * folded));
-    // Each folds a shard, and sends the mean to all.
+    // Every member folds one shard and sends its mean to all others.
     add("direct", 2 * seconds_to_all(costs, sent / (others + 1)) + seconds_to_handle(costs, 2 * others, folded));
   }
   if (is_exact || !lists_pairs) add("chain", seconds_up_and_back(costs, sent, chunk));

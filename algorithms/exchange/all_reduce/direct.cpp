@@ -9,7 +9,8 @@ namespace troupe::all_reduce {
 
 namespace {
 
-/// Rank j owns shard j: gathers its chunks from all, folds each as soon as it is complete, and hands it to all.
+/// Rank j owns shard j: it gathers the shard's chunks from all ranks, folds each chunk as soon as it is complete, and
+/// sends the mean to all.
 class direct_member final : public member {
  public:
   explicit direct_member(member_options options)
@@ -22,8 +23,8 @@ class direct_member final : public member {
     };
     first_own_ = first_of(me_);
     own_count_ = first_of(me_ + 1) - first_own_;
-    // All owners get work at once: the first chunk of each, from the next rank on, then the second; the own ones last,
-    // since folding them would keep the others waiting.
+    // To give all owners work at once, send the first chunk of each owner, starting with the next rank, then the second
+    // chunk of each, and so on. The own chunks are last, since folding them would keep the other ranks waiting.
     const auto urgency = [&](std::uint32_t chunk) {
       const auto owner = shards[chunk];
       const auto distance = (owner + options_.among.world_size - me_) % options_.among.world_size;
@@ -34,13 +35,13 @@ class direct_member final : public member {
   }
 
   void contribute(const part& own, outbox& out) override {
-    auto& now = at(own.origin.step);
-    if (std::exchange(now.contributed, true))
+    auto& this_step = at(own.origin.step);
+    if (std::exchange(this_step.contributed, true))
       throw exchange_error(errc::stale, "a rank contributed to the same step twice");
     for (const auto chunk : order_) {
       auto piece = cut(own, chunks_, chunk);
       if (chunks_.shards[chunk] == me_)
-        gather(now, piece, out);
+        gather(this_step, piece, out);
       else
         out.send(rank_id{chunks_.shards[chunk]}, std::move(piece));
     }
@@ -48,31 +49,32 @@ class direct_member final : public member {
 
   void receive(const part& piece, outbox& out) override {
     rules::check_fits(piece, chunks_.ranges);
-    auto& now = at(piece.origin.step);
+    auto& this_step = at(piece.origin.step);
     const auto owner = rank_id{chunks_.shards[piece.which.part]};
     if (piece.at == stage::contribution) {
       if (owner != options_.among.rank || piece.origin.sender == owner)
         throw exchange_error(errc::mismatch,
                              "received a contribution to a chunk that this rank does not own, or from itself");
-      gather(now, piece, out);
+      gather(this_step, piece, out);
     } else {
-      if (piece.at != stage::result || piece.origin.sender != owner || owner == options_.among.rank || !now.contributed)
+      if (piece.at != stage::result || piece.origin.sender != owner || owner == options_.among.rank ||
+          !this_step.contributed)
         throw exchange_error(errc::mismatch,
                              "a direct all-reduce received a part that the owner of the chunk cannot have sent");
-      mark(now.answered, piece.which.part);
+      mark(this_step.answered, piece.which.part);
       out.answer(piece);
     }
   }
 
   std::vector<rank_id> waiting_for(std::uint64_t step) const override {
     const auto found = steps_.find(step);
-    const auto now = found == steps_.end() ? blank() : found->second;
+    const auto this_step = found == steps_.end() ? blank() : found->second;
     std::vector<bool> waits(options_.among.world_size, false);
-    waits[me_] = !now.contributed;
-    for (const auto& fold : now.folds)
+    waits[me_] = !this_step.contributed;
+    for (const auto& fold : this_step.folds)
       for (const auto rank : fold.missing()) waits[static_cast<std::size_t>(rank)] = true;
-    for (std::size_t chunk = 0; chunk < now.answered.size(); ++chunk)
-      if (!now.answered[chunk] && chunks_.shards[chunk] != me_) waits[chunks_.shards[chunk]] = true;
+    for (std::size_t chunk = 0; chunk < this_step.answered.size(); ++chunk)
+      if (!this_step.answered[chunk] && chunks_.shards[chunk] != me_) waits[chunks_.shards[chunk]] = true;
     std::vector<rank_id> ranks;
     for (std::uint32_t rank = 0; rank < waits.size(); ++rank)
       if (waits[rank]) ranks.push_back(rank_id{rank});
@@ -86,8 +88,8 @@ class direct_member final : public member {
  private:
   struct progress {
     bool contributed{false};
-    std::vector<rules::rank_fold> folds;  ///< Of the own chunks.
-    std::vector<bool> answered;           ///< By chunk of others: its mean has come.
+    std::vector<rules::rank_fold> folds;  ///< Folds of the own chunks.
+    std::vector<bool> answered;           ///< By chunk: whether another rank has sent its mean.
   };
 
   progress blank() const {
@@ -100,8 +102,8 @@ class direct_member final : public member {
     return found != steps_.end() ? found->second : steps_.emplace(step, blank()).first->second;
   }
 
-  void gather(progress& now, const part& piece, outbox& out) {
-    auto& fold = now.folds.at(piece.which.part - first_own_);
+  void gather(progress& this_step, const part& piece, outbox& out) {
+    auto& fold = this_step.folds.at(piece.which.part - first_own_);
     fold.add(piece.origin.sender, piece.piece.values, piece.sample_count);
     if (!fold.complete()) return;
     const auto mean = rules::take_result(fold, piece, options_.among.rank, options_.pool);
@@ -113,7 +115,7 @@ class direct_member final : public member {
   member_options options_;
   chunking chunks_;
   std::uint32_t me_;
-  std::uint32_t first_own_{0}, own_count_{0};  ///< The own shard, in chunks.
+  std::uint32_t first_own_{0}, own_count_{0};  ///< The chunks of the own shard.
   std::vector<std::uint32_t> order_;           ///< Chunks in the order in which they leave.
   std::map<std::uint64_t, progress> steps_;
 };

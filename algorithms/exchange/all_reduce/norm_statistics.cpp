@@ -11,7 +11,8 @@ namespace troupe {
 
 namespace {
 
-/// Whether a bucket holds means and variances, two tensors; those of a backward pass are one.
+/// Returns whether a bucket holds means and variances, which are two tensors. A bucket of the backward pass holds one
+/// tensor.
 bool holds_moments(const models::flat_layout& bucket) {
   return bucket.parameters.size() == 2;
 }
@@ -39,17 +40,17 @@ exchange_kind make_kind() {
 
 norm_buckets norm_buckets_of(const std::vector<std::int64_t>& channels) {
   constexpr std::int64_t boundary = 16;  // floats in 64 bytes
-  norm_buckets made;
-  auto& all = made.layout;
+  norm_buckets result;
+  auto& layout = result.layout;
   std::int64_t end = 0;
   const auto add_bucket = [&](const std::vector<std::pair<std::string, std::int64_t>>& tensors) {
     const auto first = end;
     for (const auto& [name, count] : tensors) {
-      all.parameters.push_back({name, {count}, end, count});
-      all.parameter_count += count;
+      layout.parameters.push_back({name, {count}, end, count});
+      layout.parameter_count += count;
       end += count;
     }
-    made.buckets.push_back({first, end - first});
+    result.buckets.push_back({first, end - first});
     end = (end + boundary - 1) / boundary * boundary;
   };
   for (std::size_t layer = 0; layer < channels.size(); ++layer) {
@@ -58,8 +59,8 @@ norm_buckets norm_buckets_of(const std::vector<std::int64_t>& channels) {
   }
   for (std::size_t layer = 0; layer < channels.size(); ++layer)
     add_bucket({{"gradients " + std::to_string(layer), 2 * channels[layer]}});
-  all.parameter_end = all.total = end;
-  return made;
+  layout.parameter_end = layout.total = end;
+  return result;
 }
 
 const exchange_kind& norm_statistics_kind() {

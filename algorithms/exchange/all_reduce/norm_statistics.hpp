@@ -12,7 +12,7 @@
 
 namespace troupe {
 
-/// The exchanged tensor and its buckets: those of all layers forward, in order, then those backward.
+/// The exchanged tensor and its buckets: the forward buckets of all layers in order, then the backward buckets.
 struct norm_buckets {
   models::flat_layout layout{};
   std::vector<range> buckets{};

@@ -9,11 +9,11 @@ namespace troupe::all_reduce {
 
 namespace {
 
-/// The way of one chunk: where its sum is after so many hops, and then its mean, which starts where the sum ends. The
-/// mean goes back as the sum came (a chain), or onwards (a ring). Either visits every rank once.
+/// The path of one chunk. The partial sum visits every rank once, starting at `first`. The mean starts at the rank
+/// where the sum is complete and travels back the same way (chain) or onwards (ring), again visiting every rank once.
 struct way {
   std::uint32_t n{1};
-  std::uint32_t first{0};  ///< Where the sum begins.
+  std::uint32_t first{0};  ///< Rank at which the sum begins.
   bool back{false};
 
   std::uint32_t sum_at(std::uint32_t hop) const { return (first + hop) % n; }
@@ -24,12 +24,14 @@ struct way {
   }
 };
 
-/// A chain has one shard, whose way begins at rank 0 and goes back; shard j of a ring begins at rank j and goes on.
+/// Returns the path of a shard's chunks. A chain has one shard, whose sum begins at rank 0 and whose mean travels back.
+/// The sum of shard j of a ring begins at rank j, and the mean travels onwards.
 way way_of(std::uint32_t shard, std::uint32_t n, bool back) {
   return {.n = n, .first = shard, .back = back};
 }
 
-/// Adds its own to each sum that passes; the last on a chunk's way divides, and every rank hands the mean on.
+/// Adds this rank's contribution to each partial sum that it forwards. The last rank on a chunk's path divides, and all
+/// ranks forward the mean.
 class passing_member final : public member {
  public:
   passing_member(member_options options, bool back)
@@ -39,54 +41,54 @@ class passing_member final : public member {
         me_(static_cast<std::uint32_t>(options_.among.rank)) {}
 
   void contribute(const part& own, outbox& out) override {
-    auto& now = at(own.origin.step);
-    if (now.own) throw exchange_error(errc::stale, "a rank contributed to the same step twice");
-    now.own = own;
+    auto& this_step = at(own.origin.step);
+    if (this_step.own) throw exchange_error(errc::stale, "a rank contributed to the same step twice");
+    this_step.own = own;
     for (std::uint32_t chunk = 0; chunk < chunks_.ranges.size(); ++chunk) {
       if (way_of(chunk).hop_of_sum(me_) == 0) {
-        mark(now.summed, chunk);
-        add_own(now, chunk, nullptr, out);
-      } else if (const auto early = now.early.find(chunk); early != now.early.end()) {
-        add_own(now, chunk, &early->second, out);
+        mark(this_step.summed, chunk);
+        add_own(this_step, chunk, nullptr, out);
+      } else if (const auto early = this_step.early.find(chunk); early != this_step.early.end()) {
+        add_own(this_step, chunk, &early->second, out);
       }
     }
-    now.early.clear();
+    this_step.early.clear();
   }
 
   void receive(const part& piece, outbox& out) override {
     rules::check_fits(piece, chunks_.ranges);
-    auto& now = at(piece.origin.step);
+    auto& this_step = at(piece.origin.step);
     const auto chunk = piece.which.part;
     const auto way = way_of(chunk);
     if (piece.at == stage::partial) {
       const auto hop = way.hop_of_sum(me_);
       if (hop == 0 || piece.origin.sender != rank_id{way.sum_at(hop - 1)})
         throw exchange_error(errc::mismatch, "received a sum from a rank that does not precede this one on the route");
-      mark(now.summed, chunk);
-      if (now.own)
-        add_own(now, chunk, &piece, out);
+      mark(this_step.summed, chunk);
+      if (this_step.own)
+        add_own(this_step, chunk, &piece, out);
       else
-        now.early.emplace(chunk, piece);
+        this_step.early.emplace(chunk, piece);
     } else {
       const auto hop = way.hop_of_mean(me_);
-      if (piece.at != stage::result || hop == 0 || piece.origin.sender != rank_id{way.mean_at(hop - 1)} || !now.own ||
-          !now.summed[chunk])
+      if (piece.at != stage::result || hop == 0 || piece.origin.sender != rank_id{way.mean_at(hop - 1)} ||
+          !this_step.own || !this_step.summed[chunk])
         throw exchange_error(
             errc::mismatch,
             "received a part from a rank that can send neither a contribution nor the mean of this chunk now");
-      hand_on(now, piece, out);
+      hand_on(this_step, piece, out);
     }
   }
 
   std::vector<rank_id> waiting_for(std::uint64_t step) const override {
-    const auto found = steps_.find(step);
-    if (found == steps_.end() || !found->second.own) return {options_.among.rank};
+    const auto this_step = steps_.find(step);
+    if (this_step == steps_.end() || !this_step->second.own) return {options_.among.rank};
     std::set<std::uint32_t> ranks;
     for (std::uint32_t chunk = 0; chunk < chunks_.ranges.size(); ++chunk) {
       const auto way = way_of(chunk);
-      if (!found->second.summed[chunk])
+      if (!this_step->second.summed[chunk])
         ranks.insert(way.sum_at(way.hop_of_sum(me_) - 1));
-      else if (!found->second.answered[chunk])
+      else if (!this_step->second.answered[chunk])
         ranks.insert(way.mean_at(way.hop_of_mean(me_) - 1));
     }
     std::vector<rank_id> result;
@@ -101,8 +103,9 @@ class passing_member final : public member {
  private:
   struct progress {
     std::optional<part> own;
-    std::map<std::uint32_t, part> early;  ///< By chunk: sums that came before `own`.
-    std::vector<bool> summed, answered;   ///< By chunk: its sum has come (or begins here), its mean has.
+    std::map<std::uint32_t, part> early;  ///< By chunk: sums that arrived before `own`.
+    /// By chunk: whether its sum has arrived (or begins here), and whether its mean has.
+    std::vector<bool> summed, answered;
   };
 
   way way_of(std::uint32_t chunk) const {
@@ -114,12 +117,12 @@ class passing_member final : public member {
     return steps_.try_emplace(step, progress{.own = {}, .early = {}, .summed = none, .answered = none}).first->second;
   }
 
-  /// Adds the own chunk to the sum of the ranks before, if any, and sends it on, or round as the mean if it is
-  /// complete.
-  void add_own(progress& now, std::uint32_t chunk, const part* before, outbox& out) {
+  /// Adds the own chunk to the sum of the preceding ranks, if any. Forwards the sum or, if it is complete, passes on
+  /// the mean.
+  void add_own(progress& this_step, std::uint32_t chunk, const part* before, outbox& out) {
     const auto way = way_of(chunk);
     const auto hop = way.hop_of_sum(me_);
-    auto sum = cut(*now.own, chunks_, chunk);
+    auto sum = cut(*this_step.own, chunks_, chunk);
     const rules::weighted own{sum.piece.values, static_cast<double>(sum.sample_count)};
     if (before) sum.sample_count += before->sample_count;
     if (hop + 1 < way.n) {
@@ -131,15 +134,15 @@ class passing_member final : public member {
       if (before)
         sum.piece.values =
             rules::fold_last(before->piece.values, own, static_cast<double>(sum.sample_count), options_.pool);
-      hand_on(now, std::move(sum), out);
+      hand_on(this_step, std::move(sum), out);
     }
   }
 
-  /// Gives the mean of a chunk to the own worker and to the next rank on its way.
-  void hand_on(progress& now, part mean, outbox& out) {
+  /// Passes the mean of a chunk to the own worker and to the next rank on its path.
+  void hand_on(progress& this_step, part mean, outbox& out) {
     const auto way = way_of(mean.which.part);
     const auto hop = way.hop_of_mean(me_);
-    mark(now.answered, mean.which.part);
+    mark(this_step.answered, mean.which.part);
     mean.origin.sender = options_.among.rank;
     mean.at = stage::result;
     if (hop + 1 < way.n) out.send(rank_id{way.mean_at(hop + 1)}, mean);

@@ -1,5 +1,5 @@
-// The routes of all_reduce, one file each, and what they share. Only all_reduce.cpp, norm_statistics.cpp and these
-// files use this header. The sender of a part is the rank it comes from, so a rank that forwards a mean sets itself as
+// The routes of all_reduce and what they share. Only all_reduce.cpp, norm_statistics.cpp and the files of the routes
+// use this header. The sender of a part is the rank that sent it last, so a rank that forwards a mean sets itself as
 // the sender.
 #pragma once
 
@@ -25,7 +25,7 @@ struct route {
   void (*list_messages)(std::uint32_t n, std::int64_t total, const message_counter& count);
 };
 
-/// Returns the route on which every rank sends everything to every other and folds for itself: one hop.
+/// Returns the route on which every rank sends everything to every other rank and folds for itself: one hop.
 route all_gather();
 
 /// Combines the contributions of all ranks, in rank order, into the answer.

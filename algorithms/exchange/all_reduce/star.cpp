@@ -48,7 +48,7 @@ class star_member final : public member {
   void forget_before(std::uint64_t step) override { folds_.forget_before(step); }
 
  private:
-  /// At the master: keeps a contribution, and when it is the last sends the mean to all.
+  /// Master only: keeps a contribution; after the last one, sends the mean to all.
   void gather(const part& piece, outbox& out) {
     auto& fold = folds_.add(piece);
     if (!fold.complete()) return;
@@ -58,7 +58,7 @@ class star_member final : public member {
   }
 
   member_options options_;
-  rules::rank_folds folds_;  ///< At the master.
+  rules::rank_folds folds_;  ///< Used only by the master.
 };
 
 std::vector<planned_edge> star_edges(std::uint32_t world_size, const models::flat_layout& layout,

@@ -11,7 +11,7 @@ namespace troupe {
 
 namespace {
 
-/// Puts what an inner member says of its bucket back into its place in the whole.
+/// Translates the output of a bucket's member from positions in the bucket to positions in the whole tensor.
 class placed final : public outbox {
  public:
   placed(const range& bucket, std::int64_t total, outbox& out) : bucket_(bucket), total_(total), out_(out) {}
@@ -31,7 +31,7 @@ class placed final : public outbox {
   outbox& out_;
 };
 
-/// A part's key counts within its bucket; which one that is, its first element tells.
+/// Keys of parts are relative to a bucket. The bucket is identified by the part's first element.
 class bucketed_member final : public member {
  public:
   bucketed_member(const member_options& own, const member_maker& make_inner)
@@ -68,12 +68,12 @@ class bucketed_member final : public member {
     algorithm->receive(within(where, piece), through);
   }
 
-  /// Returns the ranks that hold up the buckets contributed by this rank, or, if there are none, those that hold up any
-  /// bucket.
+  /// Returns the ranks that delay the buckets to which this rank has contributed or, if there are none, the ranks that
+  /// delay any bucket.
   std::vector<rank_id> waiting_for(std::uint64_t step) const override {
     std::set<rank_id> missing, missing_here;
-    for (const auto& one : inner_) {
-      const auto ranks = one.algorithm->waiting_for(step);
+    for (const auto& inner : inner_) {
+      const auto ranks = inner.algorithm->waiting_for(step);
       missing.insert(ranks.begin(), ranks.end());
       if (std::find(ranks.begin(), ranks.end(), me_) == ranks.end()) missing_here.insert(ranks.begin(), ranks.end());
     }
@@ -83,12 +83,12 @@ class bucketed_member final : public member {
 
   std::int64_t largest_fold() const override {
     std::int64_t most = 0;
-    for (const auto& one : inner_) most = std::max(most, one.algorithm->largest_fold());
+    for (const auto& inner : inner_) most = std::max(most, inner.algorithm->largest_fold());
     return most;
   }
 
   void forget_before(std::uint64_t step) override {
-    for (auto& one : inner_) one.algorithm->forget_before(step);
+    for (auto& inner : inner_) inner.algorithm->forget_before(step);
   }
 
   std::optional<std::uint64_t> steps_ahead() const override { return inner_.front().algorithm->steps_ahead(); }
@@ -115,7 +115,7 @@ class bucketed_member final : public member {
     return inner_[std::prev(after)->second];
   }
 
-  /// Returns `piece` as the bucket's member knows it; that member checks it.
+  /// Returns `piece` with its position in the bucket. The bucket's member checks the piece.
   static part within(const range& where, part piece) {
     piece.piece.first -= where.first;
     piece.total = where.count;
@@ -124,8 +124,8 @@ class bucketed_member final : public member {
 
   rank_id me_;
   std::int64_t total_;
-  std::vector<bucket> inner_;                                   ///< In the order of leaving.
-  std::vector<std::pair<std::int64_t, std::size_t>> by_first_;  ///< Their indices by first element.
+  std::vector<bucket> inner_;                                   ///< In the order in which buckets leave.
+  std::vector<std::pair<std::int64_t, std::size_t>> by_first_;  ///< First elements and indices of the buckets, sorted.
 };
 
 }  // namespace
@@ -198,13 +198,13 @@ std::vector<range> cut_in_buckets(const models::flat_layout& layout, const std::
   std::vector<std::size_t> open;  // parameters of the bucket that is being filled
   std::int64_t bytes = 0;
   const auto close = [&] {
-    std::sort(open.begin(), open.end(), std::greater<>{});  // as gradients mostly come
+    std::sort(open.begin(), open.end(), std::greater<>{});  // the usual order in which gradients arrive
     for (std::size_t i = 0; i < open.size(); ++i) {
-      const range one{entries[open[i]].first, end_of(open[i]) - entries[open[i]].first};
+      const range parameter{entries[open[i]].first, end_of(open[i]) - entries[open[i]].first};
       if (i > 0 && open[i] + 1 == open[i - 1]) {
-        buckets.back() = {one.first, buckets.back().count + one.count};
+        buckets.back() = {parameter.first, buckets.back().count + parameter.count};
       } else {
-        buckets.push_back(one);
+        buckets.push_back(parameter);
       }
     }
     open.clear();

@@ -28,8 +28,8 @@ bool sends_buckets(const setting_values& settings);
 std::vector<range> buckets_of(const setting_values& settings, const models::flat_layout& layout,
                               const std::vector<std::size_t>& order);
 
-/// A wrapper: makes the part of one member that runs a `make_inner` member for each of own.buckets. It accepts
-/// contributions bucket by bucket, in any order, or whole.
+/// A wrapper: makes a member that runs one `make_inner` member for each of own.buckets. It accepts contributions bucket
+/// by bucket, in any order, or whole.
 std::unique_ptr<member> make_bucketed_member(const member_options& own, const member_maker& make_inner);
 
 /// Returns the parameters of `layout` that lie in `bucket`, as a layout whose elements are those of the bucket.

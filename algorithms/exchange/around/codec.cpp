@@ -9,7 +9,7 @@ namespace troupe {
 
 namespace {
 
-/// Values as numbers of another type, each on its own; NaN stays NaN.
+/// Converts each value to another type; NaN stays NaN.
 class as_type final : public codec {
  public:
   as_type(std::string name, at::ScalarType type) : name_(std::move(name)), type_(type) {}
@@ -29,13 +29,13 @@ class as_type final : public codec {
 
 using shelf_of_codecs = std::vector<std::unique_ptr<const codec>>;
 
-/// The codecs by their number, which is 1 for the first.
+/// Returns the codecs in the order of their numbers, which start at 1.
 shelf_of_codecs& codecs() {
   static shelf_of_codecs all = [] {
-    shelf_of_codecs made;
-    made.push_back(std::make_unique<as_type>("float32", at::kFloat));
-    made.push_back(std::make_unique<as_type>("bf16", at::kBFloat16));  // rounds to nearest, ties to even
-    return made;
+    shelf_of_codecs built_in;
+    built_in.push_back(std::make_unique<as_type>("float32", at::kFloat));
+    built_in.push_back(std::make_unique<as_type>("bf16", at::kBFloat16));  // rounds to nearest, ties to even
+    return built_in;
   }();
   return all;
 }
@@ -55,7 +55,7 @@ encoding register_codec(std::unique_ptr<const codec> made) {
 
 std::vector<std::string> encoding_names() {
   std::vector<std::string> names;
-  for (const auto& each : codecs()) names.push_back(each->name());
+  for (const auto& known : codecs()) names.push_back(known->name());
   return names;
 }
 
@@ -70,21 +70,21 @@ std::int64_t elements_of(const part& piece) {
 }
 
 part encoded(const part& piece, encoding how, const at::Tensor& payload) {
-  auto made = piece;
-  made.how = how;
-  made.elements = piece.piece.values.numel();
-  made.piece.values = payload;
-  return made;
+  auto result = piece;
+  result.how = how;
+  result.elements = piece.piece.values.numel();
+  result.piece.values = payload;
+  return result;
 }
 
 part decoded(const part& piece, models::buffer_pool& pool) {
   if (piece.how == encoding::float32) return piece;
-  auto made = piece;
-  made.how = encoding::float32;
-  made.elements = 0;
-  made.piece.values = pool.take(piece.elements);
-  codec_of(piece.how).decode(piece.piece.values, made.piece.values);
-  return made;
+  auto result = piece;
+  result.how = encoding::float32;
+  result.elements = 0;
+  result.piece.values = pool.take(piece.elements);
+  codec_of(piece.how).decode(piece.piece.values, result.piece.values);
+  return result;
 }
 
 }  // namespace troupe

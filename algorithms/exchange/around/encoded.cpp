@@ -11,28 +11,28 @@ namespace troupe {
 
 namespace {
 
-/// Encodes pieces, each of them once, and keeps the codec's memory of each.
+/// Encodes each piece once and keeps the codec's memory of it.
 class encoder {
  public:
   encoder(encoding how, models::buffer_pool pool) : how_(how), pool_(std::move(pool)) {}
 
-  /// Returns `piece` as it travels. `is_new` says that its values have not been rounded yet.
+  /// Returns `piece` as it travels. `is_new`: whether its values have not been rounded yet.
   part encode(const part& piece, bool is_new) {
-    if (piece.how != encoding::float32) return piece;  // by the exchange between groups, in which this one takes part
-    for (const auto& each : sent_)
-      if (each.at == piece.at && is_same(each.values, piece.piece.values)) return encoded(piece, how_, each.payload);
+    if (piece.how != encoding::float32) return piece;  // already encoded, by the exchange between groups
+    for (const auto& sent : sent_)
+      if (sent.at == piece.at && is_same(sent.values, piece.piece.values)) return encoded(piece, how_, sent.payload);
     at::Tensor none;
     const auto payload = codec_of(how_).encode(piece.piece.values, is_new ? memory_of(piece) : none);
     remember(piece, payload);
     return encoded(piece, how_, payload);
   }
 
-  /// Returns a new `piece` as a peer receives it.
+  /// Returns `piece`, whose values have not been rounded yet, as a peer receives it.
   part round(const part& piece) {
     const auto travelling = encode(piece, true);
-    auto made = decoded(travelling, pool_);
-    remember(made, travelling.piece.values);
-    return made;
+    auto rounded = decoded(travelling, pool_);
+    remember(rounded, travelling.piece.values);
+    return rounded;
   }
 
   part decode(const part& piece) { return decoded(piece, pool_); }
@@ -43,18 +43,18 @@ class encoder {
   /// Returns the codec's memories.
   state_dict state() const {
     state_dict all;
-    for (const auto& [of, memory] : memories_)
-      if (memory.defined()) all.put(of, memory.clone());
+    for (const auto& [name, memory] : memories_)
+      if (memory.defined()) all.put(name, memory.clone());
     return all;
   }
 
   void restore(const state_dict& saved) {
-    for (const auto& [of, memory] : saved.entries()) memories_[of] = memory.clone();
+    for (const auto& [name, memory] : saved.entries()) memories_[name] = memory.clone();
   }
 
  private:
   struct sent_values {
-    stage at{};  ///< A member may add others to its own contribution, which then is a sum in the same memory.
+    stage at{};  ///< Distinguishes a contribution from a sum that a member has made of it in the same memory.
     at::Tensor values, payload;
   };
 
@@ -62,7 +62,7 @@ class encoder {
     return a.defined() && a.const_data_ptr() == b.const_data_ptr() && a.numel() == b.numel();
   }
 
-  /// Keeps the last pieces: a member sends its contribution and one result to many.
+  /// Keeps the last pieces, because a member sends its contribution and one result to many peers.
   void remember(const part& piece, const at::Tensor& payload) {
     sent_[next_] = {piece.at, piece.piece.values, payload};
     next_ = (next_ + 1) % sent_.size();
@@ -74,12 +74,12 @@ class encoder {
 
   encoding how_;
   models::buffer_pool pool_;
-  std::map<std::string, at::Tensor> memories_;  ///< By stage and first element of a piece.
+  std::map<std::string, at::Tensor> memories_;  ///< Keyed by stage and first element of a piece.
   std::array<sent_values, 4> sent_;
   std::size_t next_{0};
 };
 
-/// Encodes what the inner member sends, and rounds what it answers if others get the same by message.
+/// Encodes what the inner member sends, and rounds its answers if other members receive the same answers in messages.
 class encoding_outbox final : public outbox {
  public:
   encoding_outbox(encoder& with, bool rounds_own, outbox& out) : with_(with), rounds_own_(rounds_own), out_(out) {}
@@ -121,15 +121,15 @@ class encoded_member final : public wrapping_member {
   }
 
   state_dict state() const override {
-    auto all = wrapping_member::state();
-    all.put_all(state_name_, with_.state());
-    return all;
+    auto result = wrapping_member::state();
+    result.put_all(state_name_, with_.state());
+    return result;
   }
 
  private:
   encoder with_;
   std::string state_name_;
-  bool rounds_own_;  ///< Whether its contribution and its answer are rounded, since others receive them rounded.
+  bool rounds_own_;  ///< Whether its contribution and its answer are rounded, as other members receive them.
 };
 
 }  // namespace

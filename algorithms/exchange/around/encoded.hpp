@@ -16,13 +16,13 @@ struct encoding_options {
   /// and an answer that it computes itself, as if it had received it. The answers are then the same, and do not depend
   /// on which member computes them.
   bool same_for_all{true};
-  std::string state_name{"codec"};  ///< Name of its own state, which no other wrapper of the exchange has.
+  std::string state_name{"codec"};  ///< Name of the wrapper's state, unique among the wrappers of the exchange.
 };
 
 /// Makes a member that encodes what the inner member sends and decodes what it receives.
 ///
-/// The memory of the codec is kept by piece, and is part of the state: for contributions, and for results, of which the
-/// member that computes one has the memory.
+/// The codec's memory is kept for each piece and is part of the state. It exists for contributions and, in the member
+/// that computes them, for results.
 std::unique_ptr<member> make_encoded_member(const member_options& own, const encoding_options& options,
                                             const member_maker& make_inner);
 

@@ -14,7 +14,7 @@ namespace troupe {
 
 namespace {
 
-/// Between outer and inner indices.
+/// Translates between outer indices (workers) and inner indices (groups); servers have both.
 class translation {
  public:
   explicit translation(const worker_groups& groups) : groups_(groups) {
@@ -30,7 +30,7 @@ class translation {
     }
   }
 
-  /// The group that `worker` is in.
+  /// Returns the group of `worker`.
   std::uint32_t group_of(std::uint32_t worker) const {
     for (std::uint32_t i = 0; i < groups_.size(); ++i)
       if (std::binary_search(groups_[i].begin(), groups_[i].end(), worker)) return i;
@@ -38,13 +38,13 @@ class translation {
     return 0;
   }
 
-  /// The leader of a group, or a server.
+  /// Returns the outer index of a group's leader or of a server.
   rank_id outer(rank_id inner) const {
     const auto index = static_cast<std::uint32_t>(inner);
     return rank_id{index < count() ? groups_[index].front() : index - count() + workers_};
   }
 
-  /// Returns the group that `outer` leads, or a server; nothing for a worker that leads none.
+  /// Returns the inner index of the group that `outer` leads, or of a server; nothing for a worker that leads no group.
   std::optional<rank_id> inner(rank_id outer) const {
     const auto index = static_cast<std::uint32_t>(outer);
     if (index >= workers_) return rank_id{index - workers_ + count()};
@@ -61,7 +61,7 @@ class translation {
   std::uint32_t workers_{0};
 };
 
-/// Passes on what an inner member sends, from and to outer indices. What it answers goes to `answered`.
+/// Forwards what an inner member sends, translated to outer indices, and passes its answers to `answered`.
 class translated final : public outbox {
  public:
   translated(const translation& names, outbox& out, std::function<void(part)> answered)
@@ -80,7 +80,8 @@ class translated final : public outbox {
   std::function<void(part)> answered_;
 };
 
-/// Returns `piece` as the inner member knows it. Throws exchange_error (mismatch) where no leader or server sent it.
+/// Returns `piece` with its sender as an inner index. Throws exchange_error (mismatch) unless a leader or a server sent
+/// it.
 part from_outside(const translation& names, const part& piece) {
   const auto sender = names.inner(piece.origin.sender);
   if (!sender)
@@ -96,7 +97,7 @@ std::vector<rank_id> to_outside(const translation& names, std::vector<rank_id> i
   return inner;
 }
 
-/// Folds his group's contributions and takes part for it in the inner exchange.
+/// The leader of a group: folds the group's contributions and represents the group in the inner exchange.
 class leader final : public member {
  public:
   explicit leader(const group_options& options)
@@ -171,13 +172,13 @@ class leader final : public member {
 
   member_options options_;
   translation names_;
-  std::uint32_t me_;  ///< The own group.
+  std::uint32_t me_;  ///< Index of its own group.
   std::vector<std::uint32_t> workers_;
   std::unique_ptr<member> inner_;
-  rules::rank_folds folds_;  ///< Of the group's workers, by their positions in it.
+  rules::rank_folds folds_;  ///< Folds of the contributions of the group, by position in the group.
 };
 
-/// Sends what he has to his leader, and takes the answer from him.
+/// A group member other than the leader: sends its contribution to the leader and receives the answer from it.
 class follower final : public member {
  public:
   explicit follower(const group_options& options) : options_(options.own) {
@@ -192,14 +193,14 @@ class follower final : public member {
   }
 
   void receive(const part& piece, outbox& out) override {
-    const auto found = answered_.find(piece.origin.step);
-    if (piece.at != stage::result || piece.origin.sender != leader_ || found == answered_.end())
+    const auto arrived = answered_.find(piece.origin.step);
+    if (piece.at != stage::result || piece.origin.sender != leader_ || arrived == answered_.end())
       throw exchange_error(errc::mismatch,
                            "a worker received a part that is not an answer from the leader of its group");
     const auto end = piece.piece.first + piece.piece.values.numel();
     if (piece.piece.first < 0 || end > options_.layout.parameter_end)
       throw exchange_error(errc::mismatch, "a part does not fit this model");
-    if (!found->second.insert(piece.piece.first).second)
+    if (!arrived->second.insert(piece.piece.first).second)
       throw exchange_error(errc::stale, "a piece of an answer arrived twice");
     out.answer(piece);
   }
@@ -213,10 +214,11 @@ class follower final : public member {
  private:
   member_options options_;
   rank_id leader_{};
-  std::map<std::uint64_t, std::set<std::int64_t>> answered_;  ///< By step contributed to: first elements that came.
+  /// For each step contributed to: the first elements of the pieces of the answer that have arrived.
+  std::map<std::uint64_t, std::set<std::int64_t>> answered_;
 };
 
-/// A server of the inner exchange, which knows leaders as groups.
+/// A server of the inner exchange, whose members are groups; their leaders send and receive for them.
 class group_server final : public server {
  public:
   explicit group_server(const group_options& options)

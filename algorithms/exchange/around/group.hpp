@@ -25,9 +25,9 @@ struct group_options {
   member_maker make_inner{};
 };
 
-/// Makes the member of one worker, or of a server (which then is a `server`). Gradients are weighted by their samples,
-/// and the group's mean carries their sum on; groups of parameters all have the same weight, whatever their size. In a
-/// group of one, nothing is sent.
+/// Makes the member of one worker, or of a server (which then is a `server`). Gradients are weighted by their numbers
+/// of samples, and a group's mean by their sum. In an exchange of parameters, all groups have the same weight, whatever
+/// their size. In a group of one, nothing is sent within the group.
 std::unique_ptr<member> make_group_member(const group_options& options);
 
 /// Returns the options for make_inner.

@@ -1,4 +1,4 @@
-// What may stand around the members of an exchange: groups, buckets, an encoding. The plan lists the wrappers of each
+// Wrappers around the members of an exchange: groups, buckets, an encoding. The plan lists the wrappers of each
 // exchange (planned_exchange::wrappers), and nothing else depends on which there are.
 #pragma once
 
@@ -14,18 +14,18 @@
 
 namespace troupe {
 
-/// Makes the members of an exchange: exchange_kind::make_member, or that with wrappers around it. Any thread may call
-/// it.
+/// Makes the members of an exchange: exchange_kind::make_member, with wrappers around it if there are any. Any thread
+/// may call it.
 using member_maker = std::function<std::unique_ptr<member>(const member_options&)>;
 
 /// Makes a member around those that `make_inner` makes. Any thread may call it.
 using wrapper = std::function<std::unique_ptr<member>(const member_options& own, const member_maker& make_inner)>;
 
-/// Returns `innermost` with all `wrappers` around it, the first of them next to it.
+/// Returns `innermost` with all `wrappers` around it, the first of them innermost.
 member_maker wrapped(member_maker innermost, const std::vector<wrapper>& wrappers);
 
-/// A member that passes everything to the one inside. A wrapper overrides what it changes: what is contributed, sent,
-/// received or answered. It may keep state of its own, under a name that no other wrapper of the exchange uses.
+/// A member that forwards everything to an inner member. A wrapper overrides what it changes: what is contributed,
+/// sent, received or answered. It may keep state of its own, under a name that no other wrapper of the exchange uses.
 class wrapping_member : public member {
  public:
   explicit wrapping_member(std::unique_ptr<member> inner) : inner_(std::move(inner)) {}

@@ -24,7 +24,7 @@ struct gossip_wiring final : common_facts {
 
   const rules::mixing_schedule* mixing() const override { return &schedule; }
 
-  /// Returns by how many exchanges a member that `index` hears may be ahead of it.
+  /// Returns how many exchanges a member that `index` hears can be ahead of `index`.
   std::uint64_t ahead_of(std::uint32_t index) const {
     if (!schedule.is_symmetric()) return schedule.ahead_of(index);
     std::call_once(measured, [this] { ahead_of_each = schedule.ahead_of(0); });
@@ -33,7 +33,7 @@ struct gossip_wiring final : common_facts {
 
  private:
   mutable std::once_flag measured;
-  mutable std::uint64_t ahead_of_each{1};  ///< Of graphs that look the same from each member.
+  mutable std::uint64_t ahead_of_each{1};  ///< For graphs that look the same from each member.
 };
 
 std::shared_ptr<const gossip_wiring> wiring_of(const member_options& options) {
@@ -51,8 +51,8 @@ class gossip_member final : public member {
         ahead_(wiring_->ahead_of(me_)) {}
 
   void contribute(const part& own, outbox& out) override {
-    auto& now = at(own.origin.step);
-    if (std::exchange(now.contributed, true))
+    auto& this_step = at(own.origin.step);
+    if (std::exchange(this_step.contributed, true))
       throw exchange_error(errc::stale, "a member contributed to the same step twice");
     const auto hearers = hearers_at(own.origin.step);
     for (std::uint32_t chunk = 0; chunk < chunks_.ranges.size(); ++chunk) {
@@ -61,8 +61,8 @@ class gossip_member final : public member {
     }
     for (std::uint32_t chunk = 0; chunk < chunks_.ranges.size(); ++chunk) {
       const auto piece = cut(own, chunks_, chunk);
-      if (const auto place = place_of(me_, own.origin.step)) keep(now.folds[chunk], *place, piece);
-      mix_if_complete(now, piece, out);
+      if (const auto place = place_of(me_, own.origin.step)) keep(this_step.folds[chunk], *place, piece);
+      mix_if_complete(this_step, piece, out);
     }
   }
 
@@ -72,21 +72,21 @@ class gossip_member final : public member {
     const auto place = place_of(sender, piece.origin.step);
     if (piece.at != stage::contribution || piece.what != slot::parameters || sender == me_ || !place)
       throw exchange_error(errc::mismatch, "a gossip member received a part that is not the parameters of a neighbour");
-    auto& now = at(piece.origin.step);
-    keep(now.folds[piece.which.part], *place, piece);
-    mix_if_complete(now, piece, out);
+    auto& this_step = at(piece.origin.step);
+    keep(this_step.folds[piece.which.part], *place, piece);
+    mix_if_complete(this_step, piece, out);
   }
 
   std::vector<rank_id> waiting_for(std::uint64_t step) const override {
-    const auto found = steps_.find(step);
+    const auto this_step = steps_.find(step);
     const auto& mixed = mixed_at(step);
     std::vector<std::uint32_t> missing;
-    if (found == steps_.end() || !found->second.contributed) missing.push_back(me_);
+    if (this_step == steps_.end() || !this_step->second.contributed) missing.push_back(me_);
     for (std::size_t place = 0; place < mixed.size(); ++place) {
-      const auto has = [&](const fold& each) { return each.came[place]; };
-      const bool all =
-          found != steps_.end() && std::all_of(found->second.folds.begin(), found->second.folds.end(), has);
-      if (!all && mixed[place].index != me_) missing.push_back(mixed[place].index);
+      const auto has = [&](const fold& chunk) { return chunk.came[place]; };
+      const bool arrived =
+          this_step != steps_.end() && std::all_of(this_step->second.folds.begin(), this_step->second.folds.end(), has);
+      if (!arrived && mixed[place].index != me_) missing.push_back(mixed[place].index);
     }
     std::sort(missing.begin(), missing.end());
     std::vector<rank_id> result;
@@ -103,7 +103,7 @@ class gossip_member final : public member {
   std::optional<std::uint64_t> steps_ahead() const override { return ahead_; }
 
  private:
-  /// Of one chunk: what has come of those that are mixed, by their place in the row of W.
+  /// One chunk: the contributions received so far, indexed by their position in this member's row of W.
   struct fold {
     std::vector<rules::weighted> summands;  ///< Empty once they are mixed.
     std::vector<bool> came;
@@ -121,26 +121,26 @@ class gossip_member final : public member {
     return steps_.emplace(step, progress{.folds = std::vector<fold>(chunks_.ranges.size(), none)}).first->second;
   }
 
-  /// Returns what is mixed in the exchange of this step: the own row of W.
+  /// Returns the members that are mixed in the exchange of this step: this member's row of W.
   const std::vector<rules::neighbour>& mixed_at(std::uint64_t step) const {
     return wiring_->schedule.row(me_, options_.due.index_of(step));
   }
 
-  /// Returns the members that the own parameters are sent to, starting with the next one, so that not all members send
-  /// to the same one first.
+  /// Returns the members to which the own parameters are sent, starting after the own index, so that not all members
+  /// send to the same one first.
   std::vector<std::uint32_t> hearers_at(std::uint64_t step) const {
-    auto all = wiring_->schedule.hearers(me_, options_.due.index_of(step));
-    std::rotate(all.begin(), std::upper_bound(all.begin(), all.end(), me_), all.end());
-    return all;
+    auto hearers = wiring_->schedule.hearers(me_, options_.due.index_of(step));
+    std::rotate(hearers.begin(), std::upper_bound(hearers.begin(), hearers.end(), me_), hearers.end());
+    return hearers;
   }
 
-  /// Returns where in the row of W `index` stands, or nothing where it has no weight.
+  /// Returns the position of `index` in this member's row of W, or nothing if it has no weight.
   std::optional<std::size_t> place_of(std::uint32_t index, std::uint64_t step) const {
     const auto& mixed = mixed_at(step);
-    const auto before = [](const rules::neighbour& each, std::uint32_t value) { return each.index < value; };
-    const auto found = std::lower_bound(mixed.begin(), mixed.end(), index, before);
-    if (found == mixed.end() || found->index != index) return std::nullopt;
-    return static_cast<std::size_t>(found - mixed.begin());
+    const auto before = [](const rules::neighbour& entry, std::uint32_t value) { return entry.index < value; };
+    const auto position = std::lower_bound(mixed.begin(), mixed.end(), index, before);
+    if (position == mixed.end() || position->index != index) return std::nullopt;
+    return static_cast<std::size_t>(position - mixed.begin());
   }
 
   void keep(fold& into, std::size_t place, const part& piece) const {
@@ -152,11 +152,12 @@ class gossip_member final : public member {
     into.summands[place] = {piece.piece.values, from.weight};
   }
 
-  /// Answers the chunk of `piece` when all that is mixed into it has come, and the own contribution, mixed or not.
-  void mix_if_complete(progress& now, const part& piece, outbox& out) {
-    auto& fold = now.folds[piece.which.part];
+  /// Answers the chunk of `piece` once all its summands and the member's own contribution (even with weight 0) have
+  /// arrived.
+  void mix_if_complete(progress& this_step, const part& piece, outbox& out) {
+    auto& fold = this_step.folds[piece.which.part];
     const bool complete = std::find(fold.came.begin(), fold.came.end(), false) == fold.came.end();
-    if (!now.contributed || !complete) return;
+    if (!this_step.contributed || !complete) return;
     part result = piece;
     result.origin.sender = options_.among.rank;
     result.what = slot::parameters;

@@ -1,5 +1,4 @@
-// Decentralised averaging: each worker mixes its parameters with those of its neighbours on a graph; no worker hears
-// all others.
+// Decentralised averaging: each worker mixes its parameters with those of its neighbours on a graph.
 #pragma once
 
 #include "troupe/algorithms/exchange/registry.hpp"

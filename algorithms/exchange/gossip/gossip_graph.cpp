@@ -42,7 +42,8 @@ std::string graph_name(const setting_values& settings) {
   return name ? *name : "ring";
 }
 
-/// One of three decides the graph: its name, a list of edges, or a matrix. The numbers go with some names only.
+/// Refuses settings that cannot be combined. A name, a list of edges or a matrix defines the graph. Each numeric
+/// setting belongs to one name.
 void check_combination(const setting_values& settings) {
   const bool named = settings.contains("graph");
   const bool listed = settings.contains("edges");
@@ -66,7 +67,7 @@ void check_combination(const setting_values& settings) {
   }
 }
 
-/// Returns rows and columns near each other, as an example of what is asked for.
+/// Returns rows and columns that are as close to each other as possible, as an example for a message.
 std::string example_of_torus(std::uint32_t n) {
   std::uint32_t rows = 1;
   for (std::uint32_t i = 1; i * i <= n; ++i)
@@ -88,7 +89,7 @@ rules::graph torus_of(std::uint32_t n, const setting_values& settings) {
   return rules::torus_graph(static_cast<std::uint32_t>(rows), static_cast<std::uint32_t>(columns));
 }
 
-/// Refuses a graph with more edges than a plan can hold: those of 4,096 nodes that all hear each other.
+/// Refuses a graph with more edges than a plan can hold: as many as 4,096 members have that all hear each other.
 void check_edges(std::uint32_t n, std::uint64_t of_each, const char* key) {
   constexpr std::uint64_t most = 4096 * 4095;
   if (n * of_each <= most) return;
@@ -202,7 +203,8 @@ rules::mixing_matrix weighted_graph(const rules::graph& wires, const std::vector
   return rules::uniform_weights(wires);
 }
 
-/// A periodic W has a spectral gap of 0. Only a written one can be: the others give every member a weight of its own.
+/// Refuses a periodic W, which has a spectral gap of 0. Only a matrix in the settings can be periodic: all other W give
+/// each member's own parameters a positive weight.
 void check_period(const rules::mixing_schedule& schedule) {
   const auto* mixing = schedule.constant();
   const auto period = mixing ? rules::period_of(*mixing) : 1;

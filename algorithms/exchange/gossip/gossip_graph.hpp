@@ -15,14 +15,14 @@
 
 namespace troupe {
 
-/// A setting that does not define a mixing matrix, with the reason.
+/// Thrown if the settings do not define a mixing matrix, with the reason.
 struct unfit_setting : std::invalid_argument {
   explicit unfit_setting(complaint said) : std::invalid_argument(said.text), why(std::move(said)) {}
   complaint why;
 };
 
-/// Returns the mixing matrices for the members with these names under the settings of gossip: each with the sums that
-/// the kind requires, and all together connected. Throws unfit_setting.
+/// Returns the mixing matrices for the members with these names under the settings of gossip. Each has the row and
+/// column sums that are `required`, and all matrices together connect the members. Throws unfit_setting.
 rules::mixing_schedule mixing_of(const std::vector<std::string>& names, const setting_values& settings,
                                  rules::stochastic required = rules::stochastic::doubly);
 
@@ -35,7 +35,7 @@ setting_values graph_by_index(const std::vector<std::string>& names, const setti
 /// Returns whether every member gets the same mixture.
 bool mixes_the_same(const setting_values& settings);
 
-/// Returns the names of members where no names are known: w0, w1, …
+/// Returns names for members whose names are not known: w0, w1, …
 std::vector<std::string> names_by_index(std::size_t n);
 
 }  // namespace troupe

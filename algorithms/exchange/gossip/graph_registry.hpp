@@ -17,7 +17,8 @@ struct graph_with_weights {
   std::function<rules::mixing_schedule(std::uint32_t members)> make;
 };
 
-/// Adds a graph before the kinds of exchange are first used. Throws std::invalid_argument if the name is taken.
+/// Adds a graph. Call it before the kinds of exchange are first used. Throws std::invalid_argument if the name is
+/// taken.
 void register_graph(graph_with_weights graph);
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// What people are told of each kind of exchange: its equation, cost and guarantees. Nothing that runs reads it.
+// Descriptions of the kinds of exchange for users: equation, cost and guarantees. Training does not use them.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@ namespace troupe {
 
 /// Cost and guarantees of a kind under some of its settings, in words: n members, P bytes of parameters.
 struct exchange_variant {
-  std::string when{};             ///< Settings that select it, such as apply = "all"; empty if there are no others.
+  std::string when{};             ///< Settings that select it, such as apply = "all"; empty if it is the only one.
   std::string messages{};         ///< Number of messages per exchange, over all members.
   std::string bytes{};            ///< Bytes per exchange, over all members.
   std::string synchronisation{};  ///< Which actors wait for which.
@@ -20,11 +20,11 @@ struct exchange_variant {
 /// Description of a kind for people, from which `troupe list exchanges` and the table of docs/algorithms.md are made.
 struct exchange_facts {
   std::string equation{};
-  std::string picture{};  ///< A few lines.
+  std::string picture{};  ///< Diagram of a few lines.
   std::vector<exchange_variant> variants{};
 };
 
-/// Returns the facts about a kind of this name; empty ones about a kind that a program has registered.
+/// Returns the facts about the kind of this name; they are empty for a kind that a program has registered.
 exchange_facts facts_of_kind(const std::string& name);
 
 }  // namespace troupe

@@ -55,11 +55,12 @@ const std::vector<exchange_kind>& exchange_kinds() {
 
 void register_exchange(exchange_kind kind) {
   auto& kinds = shelf();
-  const auto found = std::find_if(kinds.begin(), kinds.end(), [&](const auto& each) { return each.name == kind.name; });
-  if (found == kinds.end())
+  const auto existing =
+      std::find_if(kinds.begin(), kinds.end(), [&](const auto& known) { return known.name == kind.name; });
+  if (existing == kinds.end())
     kinds.push_back(std::move(kind));
   else
-    *found = std::move(kind);
+    *existing = std::move(kind);
 }
 
 const exchange_kind* find_exchange(const std::string& name) {

@@ -1,10 +1,11 @@
 // Numbered invariants of the server:
 // EL-1: the version grows by one with each move of the centre: by one per round of all workers, or per contribution.
-// EL-2: no contribution is taken twice and none out of turn: each worker's follow one another (serving::roll_call).
-// EL-3: none is lost: every contribution moves the centre once, and is answered once.
-// EL-4: with apply = "all", every worker in a round is answered with the centre that the previous round left.
-// EL-5: with apply = "each", the centre gains what the worker loses, from one and the same rounded d.
-// EL-6: what was answered is never written again: the centre is moved out of place.
+// EL-2: no contribution is accepted twice or out of turn: each worker contributes in the order of its steps
+// (serving::roll_call).
+// EL-3: no contribution is lost: each moves the centre once and is answered once.
+// EL-4: with apply = "all", every worker in a round is answered with the centre after the previous round.
+// EL-5: with apply = "each", the centre gains what the worker loses, computed from the same rounded d.
+// EL-6: an answer is never written again: the centre is moved out of place.
 #include "troupe/algorithms/exchange/servers/elastic.hpp"
 
 #include "troupe/algorithms/exchange/member.hpp"
@@ -22,7 +23,7 @@ namespace troupe {
 
 namespace {
 
-/// α is by default the paper's β/n with its β = 0.9 (§5).
+/// Adds the default of α: the paper's β/n with its β = 0.9 (§5).
 setting_values with_alpha(std::uint32_t workers, setting_values settings) {
   settings.try_emplace("alpha", 0.9 / workers);
   return settings;
@@ -36,7 +37,7 @@ range whole(const member_options& options) {
   return {0, options.layout.parameter_end};
 }
 
-/// A worker's part. With apply = "all" it moves itself, because it knows xⁱ and receives x̃.
+/// A worker's side. With apply = "all", it computes the worker's move itself, because it has xⁱ and receives x̃.
 class elastic_client final : public serving::served_client {
  public:
   explicit elastic_client(const member_options& options)
@@ -79,7 +80,7 @@ class centre : public serving::answering_server {
         alpha_(alpha_of(options_)),
         centre_(options_.restored ? options_.restored->tensor("centre", options_.layout.parameter_end)
                                   : options_.initial.narrow(0, 0, options_.layout.parameter_end)) {
-    options_.initial.reset();  // the centre moves on
+    options_.initial.reset();  // so that its memory can be released once the centre has moved
   }
 
   state_dict state() const override {
@@ -102,8 +103,8 @@ class centre : public serving::answering_server {
   at::Tensor centre_;  ///< x̃, frozen.
 };
 
-/// Moves when all have come. A worker is answered as soon as the round before is complete, so it may be one round ahead
-/// of the slowest, and its next contribution is kept.
+/// Moves the centre once all workers' positions have arrived. A worker is answered as soon as the previous round is
+/// complete, so it may be one round ahead of the slowest worker; its next contribution is then kept.
 class centre_of_all final : public centre {
  public:
   explicit centre_of_all(const member_options& options)
@@ -167,11 +168,11 @@ class centre_of_all final : public centre {
   }
 
   serving::archive archive_;
-  std::uint64_t step_;  ///< Of the round that is open.
+  std::uint64_t step_;  ///< Step of the open round.
   round open_, ahead_;
 };
 
-/// Moves with every contribution.
+/// Moves the centre with every contribution.
 class centre_of_each final : public centre {
  public:
   explicit centre_of_each(const member_options& options) : centre(options) { options_.restored.reset(); }
@@ -209,19 +210,20 @@ std::vector<planned_edge> elastic_edges(std::uint32_t world_size, const models::
 }
 
 exchange_nature elastic_nature(const setting_values& settings) {
-  const auto each = serving::applies_each(settings);
-  return {.deterministic = !each,
+  const auto asynchronous = serving::applies_each(settings);
+  return {.deterministic = !asynchronous,
           .same_for_all = false,
-          .waits_for_others = !each,
-          .answers = each ? std::optional{slot::change} : std::nullopt,
-          .due_from_start = each,  // algorithm 1: "if τ divides tⁱ", which is 0 at first
+          .waits_for_others = !asynchronous,
+          .answers = asynchronous ? std::optional{slot::change} : std::nullopt,
+          .due_from_start = asynchronous,  // algorithm 1: "if τ divides tⁱ", which is 0 at first
           .servers = 1};
 }
 
-/// With all n at once, the mean of the workers moves by α of its distance to the centre, x̄ ← x̄ − α(x̄ − x̃), and the
-/// centre by nα of it. Each round multiplies that distance by 1 − (n + 1)α, so that it does not grow only while (n +
-/// 1)α ≤ 2, and shrinks below (derived here). Steps of the workers in between can make it grow earlier. One worker at a
-/// time multiplies its distance to the centre by 1 − 2α, which the range of alpha keeps below 1 in absolute value.
+/// Refuses an alpha with which workers and centre do not come closer (derived here). With apply = "all", a round moves
+/// the mean of the workers by α of its distance to the centre, x̄ ← x̄ − α(x̄ − x̃), and the centre by nα of it. This
+/// multiplies the distance by 1 − (n + 1)α: it shrinks if (n + 1)α < 2 and does not grow if (n + 1)α = 2. Steps of the
+/// workers between rounds can make it grow at a smaller α. With apply = "each", a contribution multiplies the distance
+/// of its worker to the centre by 1 − 2α, which the range of alpha keeps below 1 in absolute value.
 std::optional<complaint> check_elastic(const std::vector<std::string>& names, const setting_values& settings) {
   const auto found = settings.find("alpha");
   if (serving::applies_each(settings) || found == settings.end()) return {};

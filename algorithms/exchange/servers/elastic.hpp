@@ -6,7 +6,7 @@
 namespace troupe {
 
 /// Returns the kind.
-/// `apply = "all"`: rounds of all workers, all based on the values before the move: xⁱ ← xⁱ − α(xⁱ − x̃) and x̃ ← x̃ +
+/// `apply = "all"`: rounds of all workers, computed from the values before the move: xⁱ ← xⁱ − α(xⁱ − x̃) and x̃ ← x̃ +
 /// α Σ(xⁱ − x̃). The result does not depend on the order of arrival; a worker waits only for the round before its own.
 /// `apply = "each"`: one worker after the other as they arrive (Algorithm 1): d = α(xⁱ − x̃), xⁱ ← xⁱ − d, x̃ ← x̃ + d.
 /// The answer is the change −d.

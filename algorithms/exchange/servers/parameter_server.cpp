@@ -14,14 +14,14 @@ namespace troupe {
 
 namespace {
 
-/// A worker's part: cuts the gradient over the servers and passes on their answers.
+/// A worker's side: cuts the gradient into the servers' shards and forwards their answers.
 class server_client final : public serving::served_client {
  public:
   explicit server_client(const member_options& options)
       : server_client(options, parameter_server::cut_of(options.layout, options.settings),
                       parameter_server::rule_of(options.settings).apply == parameter_server::applies::first) {}
 
-  /// Returns nothing if the worker may leave out steps: receive() then checks those of answers.
+  /// Returns nothing if the worker may skip steps: receive() then checks the steps of answers.
   std::optional<std::uint64_t> steps_ahead() const override {
     return may_refuse_ ? std::nullopt : member::steps_ahead();
   }
@@ -33,7 +33,8 @@ class server_client final : public serving::served_client {
   }
 
  private:
-  /// A worker that is several steps late is refused, although it has the present version.
+  /// `may_refuse`: a gradient may be refused. A gradient that is several steps late is refused although its version is
+  /// current, and its answer has the same version again.
   server_client(const member_options& options, const std::vector<range>& cut, bool may_refuse)
       : served_client(options, {.cut = cut,
                                 .versions = options.restored ? options.restored->counts("versions", cut.size())
@@ -41,7 +42,8 @@ class server_client final : public serving::served_client {
                                 .may_repeat_version = may_refuse}),
         may_refuse_(may_refuse) {}
 
-  /// The worker continues with the step that is open. Where gradients may be refused, each step makes one version.
+  /// Sets the step at which the worker continues. If gradients may be refused, that is the server's open step, because
+  /// each step then makes one version.
   part answer_from(const part& piece) override {
     auto answer = piece;
     answer.origin.version = may_refuse_ ? std::max(piece.origin.version, step() + 1) : step() + 1;

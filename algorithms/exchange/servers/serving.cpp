@@ -76,8 +76,8 @@ void archive::save(state_dict& into) const {
 }
 
 void archive::keep_before(std::uint64_t step, const holding& now) {
-  // A contribution stamped `step` is made in the step after step − lead completed ones, and changes what is held from
-  // the next on.
+  // A contribution stamped `step` is made in the step that follows step − lead completed ones. It changes what is held
+  // from the next step on.
   for (; reached_ + due_.lead <= step; ++reached_)
     if (when_.milestone_at(reached_)) kept_.emplace(reached_, now);
 }

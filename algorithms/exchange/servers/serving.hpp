@@ -1,5 +1,5 @@
-// Shared parts of the servers of exchanges: which contribution must come next, how it is answered, and what has to be
-// kept after workers have moved on.
+// Shared parts of the servers of exchanges: which contribution must arrive next, how it is answered, and what must be
+// kept for steps that workers have passed.
 #pragma once
 
 #include "troupe/algorithms/exchange/member.hpp"
@@ -15,19 +15,20 @@
 
 namespace troupe::serving {
 
-/// Returns the first step from member_options::first_step on at which the exchange is due, as contributions are
-/// stamped.
+/// Returns the step that the first contributions are stamped with: the first one from member_options::first_step on at
+/// which the exchange is due.
 std::uint64_t first_due(const member_options& options);
 
-/// Store what a server holds, and read it; x is not defined for a server that holds nothing.
+/// Stores what a server holds; x is not defined for a server that holds nothing.
 void save(const holding& held, const std::string& name, state_dict& into);
+/// Returns what save() stored.
 holding restored_holding(const state_dict& from, const std::string& name);
 
 /// Returns whether the settings contain apply = "each" rather than "all".
 bool applies_each(const setting_values& settings);
 
-/// Tracks the steps of each worker's contributions, which must come one after the other at the steps where the exchange
-/// is due. So nothing is accepted twice and nothing is skipped.
+/// Tracks the steps of each worker's contributions, which must arrive in order, one for each step at which the exchange
+/// is due. Thus no contribution is accepted twice, and none is skipped.
 class roll_call {
  public:
   roll_call(const member_options& options);
@@ -36,7 +37,7 @@ class roll_call {
   /// mismatch if an earlier one is missing.
   void note(rank_id worker, std::uint64_t step);
 
-  /// The same, for a worker that may leave out steps.
+  /// Does the same as note() for a worker that may skip steps.
   void note_later(rank_id worker, std::uint64_t step);
 
   /// Returns the workers whose contribution to `step` has not arrived.
@@ -67,7 +68,7 @@ class archive {
  private:
   schedule when_;
   cadence due_;
-  std::uint64_t reached_{0};  ///< Steps below this one are known.
+  std::uint64_t reached_{0};  ///< What is held at steps below this one no longer changes.
   std::map<std::uint64_t, holding> kept_;
 };
 
@@ -93,7 +94,7 @@ class served_client : public member {
   /// Called before a contribution is sent.
   virtual void begin(const part& own) { (void)own; }
 
-  /// Returns what the worker is given for a server's answer.
+  /// Returns what is passed to the worker for a server's answer.
   virtual part answer_from(const part& piece) = 0;
 
   std::uint64_t step() const { return step_; }
@@ -105,8 +106,8 @@ class served_client : public member {
   rank_id server_of(std::uint32_t shard) const { return rank_id{options_.among.world_size + shard}; }
 
   service with_;
-  std::vector<bool> awaited_;  ///< By shard.
-  std::uint64_t step_{0};      ///< Of the contribution under way.
+  std::vector<bool> awaited_;  ///< By shard: whether its answer is still missing.
+  std::uint64_t step_{0};      ///< Step of the contribution under way.
 };
 
 /// Common behaviour of servers: they check what arrives and answer each contribution once.
@@ -114,14 +115,15 @@ class answering_server : public server {
  public:
   state_dict state() const override;
 
-  /// Returns the maximum: a pass over everything held, or a step of LibTorch's optimizer, never belongs in a handler.
+  /// Returns the maximum, because a pass over everything held, or a step of LibTorch's optimizer, never belongs in a
+  /// handler.
   std::int64_t largest_fold() const final;
 
  protected:
   explicit answering_server(member_options options);
 
-  /// Throws exchange_error (mismatch) unless `piece` is a contribution from a worker, is of kind `what`, is the range
-  /// of `cut` with this index, and was computed from parameters that have existed.
+  /// Throws exchange_error (mismatch) unless `piece` is a contribution from a worker, contains `what`, covers the range
+  /// of `cut` with this index, and was computed from a version that has existed.
   void check(const part& piece, slot what, const std::vector<range>& cut, std::uint32_t index) const;
 
   /// Answers a contribution: the answer has the contribution's stamp except for sender and version.

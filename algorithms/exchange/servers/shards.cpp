@@ -1,11 +1,12 @@
-// Numbered invariants, of each shard:
+// Numbered invariants of each shard:
 // PS-1: the version grows by one with each update: by one per step of all workers, or per gradient.
-// PS-2: no gradient is applied twice and none out of turn: each worker's steps follow one another (serving::roll_call).
-// With apply = "first", a worker whose gradient was refused may leave out the steps whose updates were made without it.
-// PS-3: none is lost: every gradient is applied, or refused and counted, and answered once, with the parameters after
+// PS-2: no gradient is applied twice or out of turn: each worker's gradients arrive in the order of its steps
+// (serving::roll_call). With apply = "first", a worker whose gradient was refused may skip the steps whose updates were
+// made without it.
+// PS-3: no gradient is lost: each is applied, or refused and counted, and is answered once, with the parameters after
 // its update.
-// PS-4: a gradient's version is one that the server has had. With apply = "all" it is the present one.
-// PS-5: what was answered is never written again: a step is made out of place.
+// PS-4: the version of a gradient is one that the server has had; with apply = "all", it is the current one.
+// PS-5: an answer is never written again: an update is made out of place.
 #include "troupe/algorithms/exchange/servers/shards.hpp"
 
 #include "troupe/algorithms/exchange/servers/serving.hpp"
@@ -24,8 +25,8 @@ namespace troupe::parameter_server {
 
 namespace {
 
-/// One shard of the parameters, and what has been done to it. There may be fewer shards than servers: the last ones
-/// hold nothing.
+/// One shard of the parameters, its optimizer, and the staleness of the gradients applied to it. There may be fewer
+/// shards than servers: the last servers then hold nothing.
 class shard_server : public serving::answering_server {
  public:
   explicit shard_server(member_options options)
@@ -43,7 +44,7 @@ class shard_server : public serving::answering_server {
     } else if (!holds_nothing()) {
       x_ = options_.initial.narrow(0, cut_[index_].first, cut_[index_].count);
     }
-    options_.initial.reset();  // x moves on
+    options_.initial.reset();  // so that its memory can be released once x has been replaced
   }
 
   state_dict state() const override {
@@ -67,7 +68,7 @@ class shard_server : public serving::answering_server {
 
   holding now() const { return {.piece = {cut_[index_].first, x_}, .version = version_, .staleness = staleness_}; }
 
-  /// `completed`: steps that the schedule of the learning rate counts.
+  /// Applies `gradient`. `completed`: steps that the schedule of the learning rate counts.
   void update(const at::Tensor& gradient, std::uint64_t completed) {
     auto next = options_.pool.take(x_.numel());
     next.copy_(x_);
@@ -87,7 +88,7 @@ class shard_server : public serving::answering_server {
   staleness_tally staleness_;
 };
 
-/// Steps along the mean when the gradients of all have come.
+/// Updates the shard with the mean once the gradients of all workers have arrived.
 class shard_of_all final : public shard_server {
  public:
   explicit shard_of_all(const member_options& options)
@@ -124,7 +125,7 @@ class shard_of_all final : public shard_server {
       throw exchange_error(errc::mismatch, "a gradient was computed from outdated parameters");  // PS-4
     fold_.add(piece.origin.sender, piece.piece.values, piece.sample_count);
     came_.push_back(piece);
-    came_.back().piece.values.reset();  // the fold has it
+    came_.back().piece.values.reset();  // the fold holds the values
     if (fold_.complete()) close(out);
   }
 
@@ -141,11 +142,11 @@ class shard_of_all final : public shard_server {
   serving::archive archive_;
   std::uint64_t round_;  ///< The step whose gradients are gathered.
   rules::rank_fold fold_;
-  std::vector<part> came_;  ///< To be answered, in order of arrival.
+  std::vector<part> came_;  ///< Contributions to be answered, in order of arrival.
 };
 
-/// Steps along the mean of the first k gradients of a step that were computed from the present parameters. Chen et al.
-/// 2016, section 3.2: the others are backup workers.
+/// Updates the shard with the mean of the first k gradients of a step that were computed from the current parameters.
+/// The other workers are backup workers (Chen et al. 2016, section 3.2).
 class shard_of_first final : public shard_server {
  public:
   explicit shard_of_first(const member_options& options)
@@ -153,7 +154,7 @@ class shard_of_first final : public shard_server {
     options_.restored.reset();
   }
 
-  /// Returns the workers whose gradient could still make the update.
+  /// Returns the workers whose gradients could still be part of the update.
   std::vector<rank_id> waiting_for(std::uint64_t) const override {
     std::vector<rank_id> missing;
     for (std::uint32_t i = 0; i < options_.among.world_size && !came_.empty(); ++i)
@@ -174,9 +175,9 @@ class shard_of_first final : public shard_server {
  private:
   void take(const part& piece, outbox& out) override {
     roll_call_.note_later(piece.origin.sender, piece.origin.step);
-    // A gradient of an earlier step is refused even if it is that of the present parameters. So update r uses gradients
-    // of step r only, which every worker computes or is late for: an update never waits in vain, also where workers
-    // stop together.
+    // A gradient of an earlier step is refused even if it was computed from the current parameters. Thus update r uses
+    // only gradients of step r, which every worker computes or is late for: an update never waits in vain, even if
+    // workers stop together.
     if (piece.origin.version != version_ || piece.origin.step != version_) {
       staleness_.refused += 1;
       return answer_with_x(piece, out);
@@ -196,12 +197,12 @@ class shard_of_first final : public shard_server {
   }
 
   std::size_t first_;
-  std::map<rank_id, part> came_;  ///< Gradients of the present version.
+  std::map<rank_id, part> came_;  ///< Gradients of the current version.
 };
 
-/// Steps along each gradient when it comes. With a bound s, the answer to a worker is held back while it would let the
-/// worker begin a step that is more than s ahead of the steps that the slowest has completed (Ho et al. 2013, section
-/// 3); every answer is as new as it can be.
+/// Updates the shard with each gradient as it arrives. With a bound s, the answer to a worker is held back while it
+/// would let the worker begin a step that is more than s ahead of the steps that the slowest worker has completed (Ho
+/// et al. 2013, section 3). Every answer contains the newest parameters.
 class shard_of_each final : public shard_server {
  public:
   explicit shard_of_each(const member_options& options)
@@ -255,15 +256,15 @@ class shard_of_each final : public shard_server {
 
 rule rule_of(const setting_values& settings) {
   const auto& apply = std::get<std::string>(settings.at("apply"));
-  rule made{.apply = apply == "all" ? applies::all : apply == "first" ? applies::first : applies::each};
+  rule result{.apply = apply == "all" ? applies::all : apply == "first" ? applies::first : applies::each};
   const auto number = [&](const char* key) -> std::optional<std::uint64_t> {
     const auto found = settings.find(key);
     if (found == settings.end()) return std::nullopt;
     return static_cast<std::uint64_t>(std::get<std::int64_t>(found->second));
   };
-  made.first = static_cast<std::uint32_t>(number("first").value_or(0));
-  made.staleness_bound = number("staleness_bound");
-  return made;
+  result.first = static_cast<std::uint32_t>(number("first").value_or(0));
+  result.staleness_bound = number("staleness_bound");
+  return result;
 }
 
 std::uint32_t shards_of(const setting_values& settings) {

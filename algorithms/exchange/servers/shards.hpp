@@ -11,16 +11,16 @@
 
 namespace troupe::parameter_server {
 
-/// When a server makes a step.
+/// When and with what a server updates its shard.
 enum class applies : std::uint8_t {
-  all,    ///< Along the mean, once the gradients of all workers have come.
-  first,  ///< Along the mean of the first gradients of each version; later ones are refused.
-  each,   ///< Along each gradient as it comes.
+  all,    ///< With the mean, once the gradients of all workers have arrived.
+  first,  ///< With the mean of the first gradients of each version; later ones are refused.
+  each,   ///< With each gradient as it arrives.
 };
 
 struct rule {
   applies apply{applies::all};
-  std::uint32_t first{0};                          ///< Number of gradients that make a step, for applies::first.
+  std::uint32_t first{0};                          ///< Number of gradients that make an update, for applies::first.
   std::optional<std::uint64_t> staleness_bound{};  ///< Steps that a worker may be ahead of the slowest.
 };
 

@@ -14,7 +14,7 @@ namespace troupe {
 
 namespace {
 
-/// Returns what the memory holds. No part is ever sent to it.
+/// The server of a shared memory: reports what the memory holds. No part is ever sent to it.
 class keeper final : public server {
  public:
   explicit keeper(const member_options& options)

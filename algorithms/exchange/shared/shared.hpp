@@ -1,5 +1,5 @@
-// Hogwild!: the members' parameters are one memory that all workers read and write without waiting for each other: Niu,
-// Recht, Ré, Wright 2011. Nothing is sent; see shared_memory.hpp.
+// Hogwild! (Niu, Recht, Ré, Wright 2011): the members' parameters are one memory that all workers read and write
+// without waiting for each other. Nothing is sent; see shared_memory.hpp.
 #pragma once
 
 #include "troupe/algorithms/exchange/registry.hpp"

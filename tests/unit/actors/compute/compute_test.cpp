@@ -63,7 +63,7 @@ struct stage_with_compute {
     return ask<state_dict>(whom, refused, state_atom_v).value();
   }
 
-  /// Restores a state and returns why it was refused, or nothing.
+  /// Restores a state. Returns why it was refused, or nothing.
   std::string restore(const compute_actor& whom, const state_dict& saved) {
     std::string refused;
     auto pending = self->request(whom, caf::infinite, restore_atom_v, saved);

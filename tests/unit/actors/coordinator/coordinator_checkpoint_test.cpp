@@ -1,5 +1,5 @@
-// Checkpoints of a run: what the coordinator asks of the workers, when they continue, and the checkpoint at which a
-// halted run ends.
+// Checkpoints of a run: the coordinator's requests to the workers, when the workers continue, and the checkpoint at
+// which a halted run ends.
 #include "tests/support/doctest.hpp"
 #include "tests/support/rehearsal.hpp"
 
@@ -32,7 +32,7 @@ TEST_CASE("a checkpoint holds the states of all, and the workers continue while 
   here.complete(1, 1);
   here.all->granted.clear();
   here.arrive(2);
-  CHECK(here.all->granted == std::vector<std::uint64_t>{2, 2});  // an evaluation allows more, the barrier does not
+  CHECK(here.all->granted == std::vector<std::uint64_t>{2, 2});  // an evaluation would allow more, the barrier does not
   CHECK(here.all->asked == std::vector<std::uint64_t>{1, 1});
   here.answer(1, 1);
   CHECK(here.all->checkpoints.empty());

@@ -18,7 +18,7 @@ using namespace troupe;
 using namespace troupe::testing;
 using std::chrono::seconds;
 
-/// Evaluations take so long, in virtual time.
+/// Makes each evaluation take so long, in virtual time.
 void slow_down_evaluations(rehearsal& here, seconds by) {
   here.all->verdict = [&here, by](const snapshot& weights) {
     here.scheduler.clock().advance_time(by);
@@ -26,7 +26,7 @@ void slow_down_evaluations(rehearsal& here, seconds by) {
   };
 }
 
-/// Training times of the evaluations, in order.
+/// Returns the training times of the evaluations, in order.
 std::vector<double> train_seconds_of(const heard& all) {
   std::vector<double> times;
   for (const auto& line : all.lines)
@@ -73,7 +73,7 @@ TEST_CASE("training time leaves out what workers wait for an evaluation") {
       CHECK(line.samples_per_second == 1);  // two samples in two seconds, also of the whole run
       if (line.event == "epoch") CHECK(line.epoch_seconds == 8);
     }
-    CHECK(lines.back().seconds == 8 + 3 * 3);  // the last evaluation is beyond the last step
+    CHECK(lines.back().seconds == 8 + 3 * 3);  // the last evaluation comes after the last step
     CHECK(lines.back().train_seconds == 8);
   };
   SUBCASE("because they pause for it") {
@@ -102,7 +102,7 @@ TEST_CASE("training time stands still once two snapshots wait for the evaluator,
   const auto both_reach = [&](std::uint64_t step) {
     here.scheduler.clock().advance_time(seconds(2));
     here.reach(0, step);
-    here.scheduler.clock().advance_time(seconds(1));  // one waits for the other, which is training
+    here.scheduler.clock().advance_time(seconds(1));  // rank 0 waits for rank 1, which is training
     here.reach(1, step);
   };
   both_reach(1);

@@ -20,7 +20,7 @@ namespace {
 using namespace troupe;
 using namespace troupe::testing;
 
-/// Accuracies in the order in which they are asked for.
+/// Accuracies in the order of the evaluations.
 std::function<evaluation(const snapshot&)> accuracies(std::vector<double> values) {
   return [values, next = std::size_t{0}](const snapshot& weights) mutable {
     return evaluation{.step = weights.origin.step, .loss = 1, .accuracy = values.at(next++), .sample_count = 1};
@@ -137,7 +137,7 @@ TEST_CASE("patience runs out after so many evaluations without improvement") {
   rehearsal here{true, stopping(2, {})};
   here.all->verdict = accuracies({0.5, 0.6, 0.6, 0.55});
   for (std::uint64_t step = 1; step <= 4; ++step) here.complete(step, static_cast<float>(step));
-  CHECK(here.all->events.back() == "end done");  // the last evaluation stops nothing any more
+  CHECK(here.all->events.back() == "end done");  // the last evaluation no longer stops anything
   CHECK(here.all->kept == std::vector<float>{1, 2});
 }
 

@@ -142,7 +142,7 @@ TEST_CASE("restored totals go on from the saved ones, and so does the clock") {
 TEST_CASE("speed is that at which workers train, also where they are far apart") {
   auto totals = two_workers();
   totals.count_arrival(of(0, 5, 0, 0));
-  totals.count_arrival(of(0, 10, 0, 0));  // of a later report: the other worker has not begun
+  totals.count_arrival(of(0, 10, 0, 0));  // belongs to a later report: the other worker has not begun
   totals.count_arrival(of(1, 5, 0, 0));
   const auto first = totals.report_of(5, {of(0, 5, 0, 0), of(1, 5, 0, 0)}, run_clock::time_point{seconds{112}});
   totals.count_arrival(of(1, 10, 0, 0));

@@ -11,7 +11,7 @@ namespace {
 
 using namespace troupe;
 
-/// The number of the evaluation that stops the run, from 1; 0 if none does.
+/// Returns the number of the evaluation that stops the run, from 1, or 0 if none does.
 std::size_t stop_of(const rules::stop_options& options, const std::vector<double>& accuracies) {
   rules::verdicts verdicts{options};
   for (std::size_t i = 0; i < accuracies.size(); ++i)

@@ -13,7 +13,7 @@ namespace {
 using namespace troupe;
 using rules::work_queue;
 
-/// Workers that complete their assignments at rates of their own, and what each was assigned.
+/// Workers that complete their assignments at different rates, and the assignments of each.
 struct simulated_workers {
   simulated_workers(const schedule& when, std::vector<std::uint64_t> rates, std::uint32_t most)
       : queue(static_cast<std::uint32_t>(rates.size()), when, most),
@@ -23,7 +23,7 @@ struct simulated_workers {
   void hand_out(std::uint64_t until) {
     for (const auto& [rank, more] : queue.hand_out(until)) {
       auto& its = open[static_cast<std::size_t>(rank)];
-      CHECK(more.first_step == granted[rank]);  // one after the other
+      CHECK(more.first_step == granted[rank]);  // assignments are contiguous
       granted[rank] = more.end();
       for (std::uint64_t i = 0; i < more.count; ++i) ++drawn[more.first_batch + i];
       its.push_back(more);
@@ -32,7 +32,7 @@ struct simulated_workers {
     }
   }
 
-  /// Worker i completes an assignment at every tick that its rate divides.
+  /// Worker i completes an assignment at every tick that is divisible by its rate.
   void work_until(std::uint64_t until) {
     hand_out(until);
     for (; queue.steps() < until; ++tick)

@@ -21,7 +21,7 @@ namespace {
 
 using namespace troupe;
 
-/// Keeps its jobs until the test begins them, each on a thread of its own.
+/// Keeps its jobs until the test begins them, each on a separate thread.
 struct hand_lane final : lane {
   struct yard {
     std::deque<std::pair<caf::actor, job>> waiting;
@@ -98,7 +98,7 @@ struct stage_with_collective {
     while (scheduler.has_job()) scheduler.run_once();
   }
 
-  /// Lets every lane do what it has, all at once, until none has more.
+  /// Lets every lane run its jobs, all lanes at once, until none has more.
   void lanes() {
     for (bool more = true; more;) {
       more = false;
@@ -129,7 +129,7 @@ struct stage_with_collective {
   }
 };
 
-/// A question to a port that is asked now and read later.
+/// A question that is sent to a port now and whose answer is read later.
 struct question {
   caf::scoped_actor self;
   outcome answer;
@@ -200,7 +200,7 @@ TEST_CASE("a collective that takes too long is aborted, and says who waits for w
   stage.yards[0]->start();
   stage.seconds(7);
   CHECK(stage.yards[0]->thread.joinable());
-  stage.seconds(4);  // its tick may come at once, so one more is waited for
+  stage.seconds(4);  // the first tick may come at once, so wait for one more
   first.read();
   CHECK(first.text == "exchange: rank 0 is waiting for ranks 1, 2 at step 1; no answer within 8000 ms (run.timeout)");
   CHECK(stage.yards[0]->finish());  // returns: the call was aborted

@@ -1,4 +1,4 @@
-// The port as an actor, under the test coordinator: what it rejects, and what it reports when it waits too long.
+// The port as an actor, under the test coordinator: which messages it rejects, and its report when it waits too long.
 #include "troupe/actors/port/port.hpp"
 
 #include "tests/support/doctest.hpp"
@@ -25,7 +25,7 @@ struct stage_with_ports {
   caf::scheduler::test_coordinator& scheduler = dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   std::vector<port_actor> ports;
 
-  /// `buckets`: exchanged, and awaited, by themselves.
+  /// `buckets` are exchanged and awaited separately.
   explicit stage_with_ports(std::uint32_t n, const std::vector<range>& buckets = {}) {
     models::flat_layout layout;
     layout.parameters = {{"w", {32}, 0, 32}};
@@ -61,7 +61,7 @@ struct stage_with_ports {
             .sample_count = 1};
   }
 
-  /// Sends `piece` to port 0 and asks it for step 0; returns what it answers once virtual time has run `seconds`.
+  /// Sends `piece` to port 0 and asks it for step 0. Returns its answer after `seconds` of virtual time.
   std::string answer_to(const part& piece, int seconds = 0) {
     caf::scoped_actor self{system};
     caf::anon_send(ports[0], part_atom_v, piece);
@@ -183,7 +183,7 @@ TEST_CASE(
     CHECK(again.find("requested the answer to step") != std::string::npos);
     auto late = ask(1, step);
     CHECK(first_of(late) == 0);
-    // The other port goes on likewise.
+    // The other port answers, too.
     for (const std::uint32_t bucket : {0U, 1U}) {
       auto other = self->request(stage.ports[1], caf::infinite, await_atom_v,
                                  stamp{.run = run_id{5}, .sender = rank_id{1}, .step = step}, key{0, bucket});

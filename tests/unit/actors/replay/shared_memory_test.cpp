@@ -25,7 +25,7 @@ at::Tensor counting(std::int64_t count) {
   return at::arange(count, at::kFloat);
 }
 
-/// How many bytes this process has mapped under this name.
+/// Returns how many bytes this process has mapped under this name.
 std::size_t mappings(const std::string& name) {
   std::size_t found = 0;
   std::string line;
@@ -139,7 +139,7 @@ TEST_CASE("staleness is what others have added between reading and writing") {
   const auto memory = shared_memory::make(at::zeros({1}), 1, memory_writes::plain);
   memory->count(1, 0);
   memory->count(1, 0);
-  memory->count(4, 1);  // four steps, among which another made one: a quarter each
+  memory->count(4, 1);  // four steps, during which another worker made one: a quarter each
   const auto found = memory->staleness();
   CHECK(found.applied == 6);
   CHECK(found.sum == 2);
@@ -150,7 +150,7 @@ TEST_CASE("staleness is what others have added between reading and writing") {
 TEST_CASE("steps that are added at once are as stale as all of them") {
   const auto memory = shared_memory::make(at::zeros({1}), 1, memory_writes::plain);
   memory->count_at_once(3, 0);
-  memory->count_at_once(4, 0);  // three of another meanwhile, for each
+  memory->count_at_once(4, 0);  // another worker made three meanwhile, which count for each step
   const auto found = memory->staleness();
   CHECK(found.applied == 7);
   CHECK(found.sum == 12);

@@ -31,7 +31,7 @@ struct queue {
   }
 };
 
-/// Does its jobs when it is told to: a slow disk.
+/// Runs its jobs only when the test says so: a slow disk.
 class slow_lane final : public lane {
  public:
   explicit slow_lane(std::shared_ptr<queue> waiting) : waiting_(std::move(waiting)) {}

@@ -21,7 +21,7 @@ std::unique_ptr<member> make(std::uint32_t n, rank_id rank) {
   return median_kind().make_member({.among = {.rank = rank, .world_size = n}, .layout = testing::one_parameter()});
 }
 
-/// Members who bring the same gradient of equal elements in each of three steps.
+/// Members that contribute the same gradient of equal elements in each of three steps.
 testing::exchange_pump bringing(const std::vector<float>& values) {
   const auto n = static_cast<std::uint32_t>(values.size());
   return testing::exchange_pump{{.workers = n,
@@ -72,7 +72,7 @@ TEST_CASE("each coordinate of a median has its own") {
                                             return part{.piece = {0, at::arange(16.0f).roll(rank)}, .sample_count = 1};
                                           }}};
   pump.run(1);
-  // Of i, i−1 and i−2 it is i−1, but at both ends, where the sequence comes round.
+  // The median of i, i−1 and i−2 is i−1, except at both ends, where the sequence wraps around.
   auto expected = at::arange(16.0f) - 1;
   expected[0] = 14;
   expected[1] = 1;

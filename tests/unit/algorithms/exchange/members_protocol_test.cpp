@@ -1,4 +1,4 @@
-// What the members of stars and all-reduces wait for, which parts they refuse, and what they forget.
+// The members of stars and all-reduces: which ranks they wait for, which parts they refuse, and what they forget.
 #include "tests/support/doctest.hpp"
 #include "tests/support/exchange_by_hand.hpp"
 
@@ -125,7 +125,7 @@ TEST_CASE("an all-reduce refuses what comes twice, at another stage, as another 
     exchange.run(1);
     for (std::size_t i = 0; i < exchange.log().size(); ++i) {
       const auto& given = exchange.log()[i];
-      // The same member as far as it was before this delivery, once for each way in which it may be wrong.
+      // The same member as it was before this delivery, once for each way in which the delivery may be wrong.
       const auto refuses = [&](const delivery& wrong, bool after = false) {
         const auto one = make_member(wired, wrong.to, n);
         for (std::size_t j = 0; j < i + (after ? 1 : 0); ++j)
@@ -176,13 +176,13 @@ TEST_CASE("a step that is forgotten holds no contribution and no buffer") {
     CAPTURE(route);
     exchange_by_hand exchange{all_reduce(route, 16), 4, 7};
     exchange.run(1);
-    std::map<const void*, at::Tensor> seen;  // each tensor that travelled, once
+    std::map<const void*, at::Tensor> seen;  // each tensor that was sent, once
     for (const auto& given : exchange.log())
       seen.emplace(given.piece.piece.values.unsafeGetTensorImpl(), given.piece.piece.values);
     exchange.clear_log();
     for (std::uint32_t rank = 0; rank < 4; ++rank) exchange.forget_answers(rank);
     exchange.forget_before(1);
-    std::map<const void*, std::size_t> views;  // of each buffer
+    std::map<const void*, std::size_t> views;  // by buffer
     for (const auto& [tensor, values] : seen) ++views[values.storage().data()];
     for (const auto& [tensor, values] : seen) CHECK(values.storage().use_count() == views[values.storage().data()]);
   }

@@ -1,4 +1,4 @@
-// Stars and all-reduces as state machines: any order of messages gives the same answer, and the plan knows the traffic.
+// Stars and all-reduces as state machines: any order of messages gives the same answer, and the traffic is as planned.
 #include "tests/support/doctest.hpp"
 #include "tests/support/exchange_by_hand.hpp"
 #include "tests/support/exchange_pump.hpp"
@@ -26,7 +26,7 @@ models::flat_layout layout() {
   return three_parameters();
 }
 
-/// What the plan says of a wiring's traffic, bucket by bucket.
+/// Returns the planned edges of a wiring, bucket by bucket.
 std::vector<planned_edge> edges_of(const wiring& wired, std::uint32_t world_size) {
   std::vector<planned_edge> all;
   for (const auto& bucket : wired.buckets.empty() ? std::vector<range>{{0, 176}} : wired.buckets)
@@ -36,7 +36,7 @@ std::vector<planned_edge> edges_of(const wiring& wired, std::uint32_t world_size
   return all;
 }
 
-/// The mean whose fold begins at rank `first` and goes round.
+/// Returns the mean, folded from rank `first` on in circular order.
 at::Tensor mean_from(std::uint32_t first, std::uint32_t world_size, std::uint64_t step) {
   models::buffer_pool pool;
   std::vector<rules::weighted> summands;
@@ -47,7 +47,7 @@ at::Tensor mean_from(std::uint32_t first, std::uint32_t world_size, std::uint64_
   return rules::mean_in_order(summands, pool);
 }
 
-/// The fold in rank order, but for the ring: there segment j is folded from rank j on.
+/// Returns the mean, folded in rank order, except for the ring: there segment j is folded from rank j on.
 at::Tensor expected(const wiring& wired, std::uint32_t world_size, std::uint64_t step) {
   const auto route = wired.settings.find("route");
   if (route == wired.settings.end() || std::get<std::string>(route->second) != "ring")
@@ -84,7 +84,7 @@ TEST_CASE("every order of messages and every chunk size gives every member the f
           }
         }
       }
-      if (n > 2) CHECK(early > 0);  // steps do interleave
+      if (n > 2) CHECK(early > 0);  // steps interleave
     }
   }
 }
@@ -118,7 +118,7 @@ TEST_CASE("what travels is no larger than a chunk") {
 
 TEST_CASE("a direct all-reduce gives every owner work at once, from the next rank on") {
   struct listing final : outbox {
-    std::vector<std::pair<std::uint32_t, std::int64_t>> sent;  // to whom, first element
+    std::vector<std::pair<std::uint32_t, std::int64_t>> sent;  // receiver, first element
     void send(rank_id to, part piece) override { sent.emplace_back(static_cast<std::uint32_t>(to), piece.piece.first); }
     void answer(const part&) override {}
   } out;
@@ -128,7 +128,7 @@ TEST_CASE("a direct all-reduce gives every owner work at once, from the next ran
 }
 
 TEST_CASE("auto sends a small gradient whole in one hop, a larger one as direct does") {
-  // 16 Ki elements between 4 workers: 4 · 3 messages; a little more: 2 · 4 · 3.
+  // 16 Ki elements among 4 workers: 4 · 3 messages; with a few more elements: 2 · 4 · 3.
   for (const auto& [elements, messages] : {std::pair{16 * 1024, 12U}, std::pair{17 * 1024, 24U}}) {
     auto large = layout();
     large.parameter_end = elements;

@@ -20,7 +20,7 @@ std::unique_ptr<member> make(std::uint32_t n, rank_id rank) {
       {.among = {.rank = rank, .world_size = n}, .seed = run_seed, .layout = testing::one_parameter()});
 }
 
-/// The textbook: the values of all workers after `steps` exchanges, worker i starting at i.
+/// Computes by definition the values of all workers after `steps` exchanges, if worker i starts at i.
 std::vector<double> textbook(std::uint32_t n, std::uint64_t steps) {
   std::vector<double> values(n);
   for (std::uint32_t i = 0; i < n; ++i) values[i] = i;
@@ -87,7 +87,7 @@ TEST_CASE("only the partner of the step may send, and once") {
   const auto one = make(n, rank_id{0});
   for (std::uint32_t rank = 1; rank < n; ++rank)
     if (rank != partner) CHECK(testing::code_of(*one, from(rank)) == errc::mismatch);
-  CHECK(testing::code_of(*one, from(partner)) == errc::failed);  // taken
+  CHECK(testing::code_of(*one, from(partner)) == errc::failed);  // already taken
   CHECK(testing::code_of(*one, from(partner)) == errc::stale);
 }
 

@@ -1,4 +1,4 @@
-// Members that are made again from their states in the middle of a run: the rest of the run is the same.
+// Members that are made again from their states in the middle of a run: the rest of the run does not change.
 #include "tests/support/doctest.hpp"
 #include "tests/support/exchange_pump.hpp"
 

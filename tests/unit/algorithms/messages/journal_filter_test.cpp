@@ -12,7 +12,7 @@ namespace {
 
 using namespace troupe;
 
-/// Notes which of its functions are called. It overrides all functions of a journal.
+/// Records which of its functions are called. It overrides all functions of a journal.
 struct noting final : journal {
   std::vector<std::string> called;
 

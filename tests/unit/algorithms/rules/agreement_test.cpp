@@ -20,7 +20,7 @@ std::optional<std::string> after_all(const std::vector<digest_list>& digests) {
   agreement replicas{static_cast<std::uint32_t>(digests.size()), names};
   std::optional<std::string> found;
   for (std::uint32_t rank = 0; rank < digests.size(); ++rank) {
-    CHECK_FALSE(found);  // not before all have come
+    CHECK_FALSE(found);  // not before the digests of all replicas have arrived
     found = replicas.take(rank_id{rank}, 200, digests[rank]);
   }
   return found;

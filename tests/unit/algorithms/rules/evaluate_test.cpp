@@ -1,4 +1,4 @@
-// Loss and accuracy of a set that is evaluated completely, in shares, or without its last batches.
+// Loss and accuracy of a set that is evaluated as a whole, in shares, or without its last batches.
 #include "troupe/algorithms/rules/evaluate.hpp"
 
 #include "tests/support/doctest.hpp"
@@ -18,7 +18,7 @@ namespace {
 
 using namespace troupe;
 
-/// Its inputs are its scores. Counts what it is fed.
+/// A model whose scores are its inputs. Counts the samples that it receives.
 class scores_as_given final : public models::network {
  public:
   at::Tensor forward(const at::Tensor& input) override {
@@ -34,8 +34,8 @@ class scores_as_given final : public models::network {
   std::vector<std::int64_t> batches;
 };
 
-/// Samples of two classes, all of class 0. The score of class 1 is −ln(x − 1), x the number given, so that the loss
-/// ln(1 + e^s₁) is ln(x / (x − 1)), and the sample is right where x > 2.
+/// Samples of two classes, all of class 0. The score of class 1 is −ln(x − 1), where x is the given number, so that the
+/// loss ln(1 + e^s₁) is ln(x / (x − 1)). The sample is classified correctly if x > 2.
 data::dataset samples_of(const std::vector<double>& numbers) {
   const auto count = static_cast<std::int64_t>(numbers.size());
   auto inputs = at::zeros({count, 2});
@@ -76,7 +76,7 @@ TEST_CASE("without its last batch a set has full ones only") {
   CHECK(rules::evaluated_samples(10'000, {.batch_size = 1000, .drop_last = true}) == 10'000);
 }
 
-// DistributedSampler(shuffle = False) gives two ranks the samples 0, 2, 4 and 1, 3, 0 of five.
+// DistributedSampler(shuffle = False) assigns the samples 0, 2, 4 and 1, 3, 0 of five to two ranks.
 TEST_CASE("shares are dealt and padded as a DistributedSampler does, and their mean counts") {
   const auto set = samples_of({3, 1.5, 3, 1.5, 1.5});
   const auto whole = of(set, {.batch_size = 2, .shares = 2});

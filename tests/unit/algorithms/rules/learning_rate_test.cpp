@@ -85,7 +85,7 @@ TEST_CASE("cosine and polynomial end at their minimum and stay there") {
 
 namespace {
 
-/// The factors of the first step and of the last of each of `epochs` epochs of seven steps, which must be equal.
+/// Returns the factors of `epochs` epochs of seven steps. Checks that all steps of an epoch have the same factor.
 std::vector<double> by_epoch(learning_rate rate, std::size_t epochs) {
   constexpr std::uint64_t steps = 7;
   rate.hold = steps;
@@ -110,7 +110,8 @@ void check_equal(const std::vector<double>& found, const std::vector<double>& ex
 
 }  // namespace
 
-// What follows was printed by PyTorch 2.11: lr of an SGD with lr = 1, before each epoch, scheduler.step() after it.
+// The expected values were printed by PyTorch 2.11: lr of an SGD with lr = 1 before each epoch, followed by
+// scheduler.step().
 TEST_CASE("held for an epoch, the learning rate is that of PyTorch's schedulers stepped once an epoch") {
   // LinearLR(start_factor=0.25, total_iters=5)
   check_equal(by_epoch({.warmup_steps = 5, .warmup_start = 0.25}, 8),

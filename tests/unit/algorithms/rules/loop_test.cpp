@@ -21,7 +21,7 @@ exchange_word exchange_of(slot what, std::uint64_t every = 1, bool behind_apply 
   return made;
 }
 
-/// A run of 100 steps, reported every 10.
+/// Reports of a run of 100 steps, every 10 steps.
 report_times every_ten() {
   return {.when = {.steps = 100, .steps_per_epoch = 10, .evaluate_every = 10}, .last = 100, .assigned = {}};
 }
@@ -46,7 +46,7 @@ TEST_CASE("an exchange of parameters is concurrent with the gradient before it, 
   CHECK(concurrent_exchange(mixed_parameters, 0, 0) == 1);
   CHECK(concurrent_exchange(mixed_parameters, 2, 0) == 3);  // apply changes x
   CHECK(concurrent_exchange(averaged_gradients, 0, 0) == 3);
-  CHECK(concurrent_exchange(averaged_afterwards, 0, 4) == 3);  // apply is between them
+  CHECK(concurrent_exchange(averaged_afterwards, 0, 4) == 3);  // apply comes between them
 
   auto buffers = exchange_of(slot::parameters);
   buffers.gradient_first = true;
@@ -54,7 +54,7 @@ TEST_CASE("an exchange of parameters is concurrent with the gradient before it, 
 
   const std::vector<loop_word> two{gradient, exchange_of(slot::gradient, 2), exchange_of(slot::parameters), apply};
   CHECK(concurrent_exchange(two, 0, 1) == 2);  // the first exchange is not due
-  CHECK(concurrent_exchange(two, 0, 2) == 4);  // it is, and comes first
+  CHECK(concurrent_exchange(two, 0, 2) == 4);  // the first exchange is due, and comes first
 }
 
 TEST_CASE("the next exchange is counted in completed steps, wherever it stands in the loop") {
@@ -64,7 +64,7 @@ TEST_CASE("the next exchange is counted in completed steps, wherever it stands i
   CHECK(next_exchange(before, 0) == 4);
   CHECK(next_exchange(before, 4) == 4);
   CHECK(next_exchange(before, 5) == 8);
-  // After `apply` the stamp of the fourth step is 4, when 3 steps are completed.
+  // After `apply`, the stamp of the fourth step is 4, although 3 steps are completed.
   CHECK(next_exchange(averaged_afterwards, 0) == 3);
   CHECK(next_exchange(averaged_afterwards, 3) == 3);
   CHECK(next_exchange(averaged_afterwards, 4) == 7);
@@ -87,7 +87,7 @@ TEST_CASE("one request covers whole steps up to a milestone, the grant, an excha
   REQUIRE(work);
   CHECK((work->verbs == std::vector{gradient, apply}));
   CHECK(work->times == 3);
-  CHECK(work->begins == 2);  // the first one was started before
+  CHECK(work->begins == 2);  // the first one was started earlier
   CHECK(work->word_after == 0);
   CHECK_FALSE(whole_steps(local, {.word = 1}, {.granted = 50, .steps_at_once = 16}, every_ten()));
 }
@@ -157,7 +157,7 @@ TEST_CASE("the host needs what the next exchange sends, unless it stays on the d
   CHECK(needs(averaged_gradients, one_gradient, true) == std::pair{false, false});
   CHECK(needs(mixed_parameters, {.verbs = {apply}, .word_after = 0}) == std::pair{true, false});
   CHECK(needs(local, {.verbs = {gradient, apply}, .times = 5}) == std::pair{false, false});
-  // Three steps lead to stamp 3, where nothing is due; four to stamp 4.
+  // Three steps lead to stamp 3, at which no exchange is due; four lead to stamp 4.
   CHECK(needs(averaged_afterwards, {.verbs = {gradient, apply}, .times = 3, .word_after = 2}) ==
         std::pair{false, false});
   CHECK(needs(averaged_afterwards, {.verbs = {gradient, apply}, .times = 4, .word_after = 2}) ==

@@ -1,4 +1,4 @@
-// What messages cost, and which route of all_reduce is chosen by it. Expected times are worked out by hand.
+// The cost of messages, and the route of all_reduce that is chosen by it. Expected times are worked out by hand.
 #include "troupe/algorithms/rules/message_costs.hpp"
 
 #include "tests/support/doctest.hpp"
@@ -17,12 +17,12 @@ namespace {
 using namespace troupe;
 using namespace troupe::rules;
 
-/// Everyone has an interface of 1,000 bytes per second, and a byte is on its way for a second.
+/// Every member has an interface of 1,000 bytes per second, with a latency of one second.
 message_way slow(std::uint32_t from, std::uint32_t to) {
   return {.out = 2 * from, .in = 2 * to + 1, .out_rate = 1000, .in_rate = 1000, .latency = 1};
 }
 
-/// Members 0 and 1 share a process and an interface, and members 2 and 3 others.
+/// Members 0 and 1 share a process and an interface, and so do members 2 and 3.
 message_way in_pairs(std::uint32_t from, std::uint32_t to) {
   return from / 2 == to / 2 ? way_in_process() : slow(from / 2, to / 2);
 }
@@ -33,7 +33,7 @@ std::vector<std::string> names_of(const std::vector<candidate>& routes) {
   return names;
 }
 
-/// The route chosen for so many elements among members between which messages take so long.
+/// Returns the route chosen for so many elements among members with this bandwidth and latency.
 std::string chosen(std::uint32_t members, std::int64_t elements, double bytes_per_second, double latency,
                    encoding how = encoding::float32) {
   const auto costs = costs_of(members, [&](std::uint32_t from, std::uint32_t to) {
@@ -49,9 +49,9 @@ std::string chosen(std::uint32_t members, std::int64_t elements, double bytes_pe
 }  // namespace
 
 TEST_CASE("messages to everyone leave an interface one after the other") {
-  // Three messages of half a second, and the latency.
+  // Three messages of half a second each, plus the latency.
   CHECK(seconds_to_all(costs_of(4, slow), 500) == doctest::Approx(2.5));
-  // An interface of two members sends two messages of each to the others.
+  // The interface of two members sends two messages of each member to the others.
   CHECK(seconds_to_all(costs_of(4, in_pairs), 500) == doctest::Approx(3));
   CHECK(costs_of(4, in_pairs).together == 2);
 }
@@ -63,16 +63,16 @@ TEST_CASE("the slowest pair of members counts") {
     if (from == 0 && to == 1) way.latency = 8;
     return way;
   });
-  CHECK(seconds_to_all(costs, 100) == doctest::Approx(8.2));  // 0.2 s on the wire, and 8 s
-  CHECK(seconds_to_all(costs, 1000) == doctest::Approx(21));  // 20 s on the slow interface, and 1 s
+  CHECK(seconds_to_all(costs, 100) == doctest::Approx(8.2));  // 0.2 s on the wire and 8 s of latency
+  CHECK(seconds_to_all(costs, 1000) == doctest::Approx(21));  // 20 s on the slow interface and 1 s of latency
 }
 
 TEST_CASE("a sum travels up and the mean back, and chunks follow each other") {
   const auto costs = costs_of(4, slow);
   CHECK(seconds_up_and_back(costs, 500, 0) == doctest::Approx(6 * 1.5).epsilon(1e-4));
-  // Chunks of 100 bytes: an interface in the middle sends the sum and the mean of each.
+  // Chunks of 100 bytes: an interface in the middle sends the sum and the mean of each chunk.
   CHECK(seconds_up_and_back(costs, 500, 100) == doctest::Approx(6 * 1.1 + 4 * 0.2).epsilon(1e-4));
-  // Of the six hops, two use interfaces, one in each direction.
+  // Only two of the six hops use interfaces, one in each direction.
   CHECK(seconds_up_and_back(costs_of(4, in_pairs), 500, 100) == doctest::Approx(2 * 1.1 + 4 * 0.1).epsilon(1e-3));
 }
 
@@ -85,8 +85,8 @@ TEST_CASE("losses and jitter count as the worst of all messages") {
       return way;
     });
   };
-  CHECK(seconds_to_all(with(3, 0), 0) == doctest::Approx(1 + 2));  // the larger of two
-  // Of two messages, the one that loses more loses Σ 1 - F(k)² packets, where F is Poisson's with mean ½.
+  CHECK(seconds_to_all(with(3, 0), 0) == doctest::Approx(1 + 2));  // the larger of two jitters
+  // The larger loss of two messages is Σ 1 - F(k)² packets, where F is the Poisson distribution with mean ½.
   CHECK(seconds_to_all(with(0, 0.5), 1000) == doctest::Approx(1 + 1 + 2 * 0.83683).epsilon(1e-5));
   CHECK(seconds_up_and_back(with(0, 0.5), 1000, 0) == doctest::Approx(2 * (1 + 1) + 2 * 2 * 0.5).epsilon(1e-4));
 }

@@ -1,4 +1,4 @@
-// Tensors without a gradient: how they are marked, what keeps the mark, and what optimizers do with it.
+// Tensors without a gradient: how they are marked, which operations keep the mark, and how optimizers treat them.
 #include "troupe/algorithms/rules/missing_gradients.hpp"
 
 #include "tests/support/doctest.hpp"
@@ -25,7 +25,7 @@ namespace {
 
 using namespace troupe;
 
-/// Three tensors with padding behind them, none of them as long as a vector register or a multiple of it.
+/// Three tensors with padding behind them. None is as long as a vector register or a multiple of it.
 const std::vector<range> tensors{{0, 37}, {48, 19}, {80, 21}};
 constexpr std::int64_t parameters = 112;
 
@@ -46,7 +46,7 @@ at::Tensor gradient_without(const absence& missing, std::uint64_t step) {
   return gradient;
 }
 
-/// By step: the first tensor always has a gradient, the second one never has, and the third one has some.
+/// By step: the first tensor always has a gradient, the second never has one, and the third sometimes has one.
 const std::vector<absence> as_by_step{{false, true, true},  {false, true, false}, {false, true, false},
                                       {false, true, true},  {false, true, false}, {false, true, true},
                                       {false, true, false}, {false, true, false}};
@@ -74,7 +74,7 @@ std::vector<std::pair<std::string, optimizer_options>> variants() {
   return all;
 }
 
-/// Takes the steps from `first` on along the gradients that lack what `missing` says, by step.
+/// Takes the steps from `first` on. At each step, the tensors that `missing` lists for it have no gradient.
 at::Tensor stepped(optimizer& engine, at::Tensor weights, const std::vector<absence>& missing, std::size_t first = 0,
                    std::size_t end = 100) {
   for (auto step = first; step < std::min(end, missing.size()); ++step) {
@@ -84,7 +84,7 @@ at::Tensor stepped(optimizer& engine, at::Tensor weights, const std::vector<abse
   return weights;
 }
 
-/// The same for one tensor by itself, which leaves out the steps in which it has no gradient.
+/// Does the same for one tensor by itself and leaves out the steps in which it has no gradient.
 at::Tensor stepped_alone(const optimizer_options& options, std::size_t tensor, const at::Tensor& weights,
                          const std::vector<absence>& missing) {
   const auto& where = tensors[tensor];
@@ -155,7 +155,7 @@ TEST_CASE("a tensor that never has a gradient keeps its bits, whatever else the 
     CHECK(found.narrow(0, 48, 32).equal(initial.narrow(0, 48, 32)));
     CHECK_FALSE(found.narrow(0, 0, 37).equal(initial.narrow(0, 0, 37)));
     if (options.name == "novograd") continue;
-    options.tensors = {};  // then it is a gradient of zeros
+    options.tensors = {};  // then a missing gradient is a gradient of zeros
     const auto decayed = stepped(*make_optimizer(options), initial, as_by_step);
     CHECK(decayed.narrow(0, 48, 32).equal(initial.narrow(0, 48, 32)) == !options.undecayed.empty());
   }

@@ -16,8 +16,8 @@ using rules::mixing_schedule;
 
 namespace {
 
-/// Returns the largest lead of a member that `late` ever hears, when all go on as far as they can while `late` has
-/// contributed to exchange k and not to k + 1: what ahead_of() must not fall below.
+/// Returns the largest lead of a member that `late` ever hears, if all others proceed as far as they can while `late`
+/// has contributed to exchange k but not to k + 1. ahead_of() must not be smaller.
 std::uint64_t lead_by_trial(const mixing_schedule& schedule, std::uint32_t late, std::uint64_t k) {
   std::vector<std::uint64_t> contributed(schedule.members(), k + 1);  // number of exchanges contributed to
   for (bool moves = true; moves;) {
@@ -53,7 +53,7 @@ TEST_CASE("a constant schedule is its matrix") {
   CHECK(ring.ahead_of(3) == 1);
   CHECK(ring.is_symmetric());
   const auto star = with_weights_on(rules::star_graph(5));
-  CHECK(star.longest_row(0) == 5);  // its own row alone decides whether a member needs a thread for its folds
+  CHECK(star.longest_row(0) == 5);  // whether a member needs a thread for its folds depends on its own row alone
   CHECK(star.longest_row(3) == 2);
 }
 
@@ -81,7 +81,7 @@ TEST_CASE("for other n, a period leaves the distances of the source") {
 
 TEST_CASE("distances count exchanges, along the arrows") {
   CHECK(with_weights_on(rules::line_graph(4)).distances_from(1, 0) == std::vector<std::uint64_t>{1, 0, 1, 2});
-  // 0 is heard by 1, 2, 4; these by 3, 5, 6; and 7 = 0 + 4 + 2 + 1.
+  // 0 is heard by 1, 2, 4; these are heard by 3, 5, 6; and 7 = 0 + 4 + 2 + 1.
   CHECK(with_weights_on(rules::exponential_graph(8)).distances_from(0, 0) ==
         std::vector<std::uint64_t>{0, 1, 1, 2, 1, 2, 2, 3});
 }

@@ -1,4 +1,4 @@
-// Graphs and their mixing matrices: small ones computed by hand, and properties of all of them.
+// Graphs and their mixing matrices: small ones computed by hand, and properties of all.
 #include "troupe/algorithms/rules/mixing.hpp"
 
 #include "tests/support/doctest.hpp"
@@ -45,7 +45,7 @@ double gap(const rules::graph& wires) {
   return rules::rates_of(rules::metropolis_weights(wires))->gap;
 }
 
-/// A graph on n nodes whose edges are drawn by a seed, with a line through all of them.
+/// A graph on n nodes with random edges drawn from a seed, and a line through all nodes.
 rules::graph random_graph(std::uint32_t n, std::uint64_t seed) {
   data::random_stream random{seed};
   std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;
@@ -112,7 +112,7 @@ TEST_CASE("one node hears itself alone") {
 }
 
 TEST_CASE("metropolis weights worked out by hand") {
-  // A star of four: each edge 1/(1 + 3). A line of three: each edge 1/(1 + 2).
+  // A star of four nodes: each edge 1/(1 + 3). A line of three nodes: each edge 1/(1 + 2).
   CHECK(close(dense_of(rules::metropolis_weights(rules::star_graph(4))),
               {{0.25, 0.25, 0.25, 0.25}, {0.25, 0.75, 0, 0}, {0.25, 0, 0.75, 0}, {0.25, 0, 0, 0.75}}));
   const double third = 1.0 / 3;
@@ -206,7 +206,7 @@ TEST_CASE("regular graphs exist where an even number of ends can connect all") {
   CHECK(rules::has_regular_graph(2, 1));
   CHECK(rules::has_regular_graph(5, 4));
   CHECK(rules::has_regular_graph(6, 3));
-  CHECK_FALSE(rules::has_regular_graph(5, 3));  // 15 ends
+  CHECK_FALSE(rules::has_regular_graph(5, 3));  // 15 edge ends, an odd number
   CHECK_FALSE(rules::has_regular_graph(5, 5));
   CHECK_FALSE(rules::has_regular_graph(4, 1));  // two pairs
   CHECK_FALSE(rules::has_regular_graph(2, 0));
@@ -276,13 +276,13 @@ TEST_CASE("where W is not normal, the eigenvalues hide how slow one exchange may
   const auto rates = rules::rates_of(nilpotent);
   CHECK(rates->gap == doctest::Approx(1).epsilon(1e-6));
   CHECK(rates->contraction == doctest::Approx(1 / std::numbers::sqrt3));
-  // v is shrunk by exactly that in one exchange, and is gone after two.
+  // One exchange shrinks v by exactly that; after two it is gone.
   const std::vector<double> v{1, 1, -2};
   const std::vector<double> once{(v[0] + v[1]) / 2, (v[0] + v[1]) / 6 + 2 * v[2] / 3, (v[0] + v[1] + v[2]) / 3};
   CHECK(std::hypot(once[0], once[1], once[2]) == doctest::Approx(rates->contraction * std::hypot(1, 1, 2)));
   CHECK((once[0] + once[1]) / 2 == doctest::Approx(0));
 
-  // Nodes that pass their values round a circle and mix in one place: each exchange may leave the distance as it is.
+  // Nodes that pass their values around a circle and mix in one place: an exchange may leave the distance unchanged.
   const auto circle = rules::rates_of(rules::matrix_of({{half, 0, half}, {half, 0, half}, {0, 1, 0}}));
   CHECK(circle->contraction == doctest::Approx(1));
   CHECK(circle->gap == doctest::Approx(half));  // trace 1/2, determinant 0: eigenvalues 1, −1/2, 0

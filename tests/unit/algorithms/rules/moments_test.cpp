@@ -45,7 +45,7 @@ TEST_CASE("a variance ten thousand million times smaller than the square of the 
       parts.push_back({moments_of(whole.narrow(1, first, count)), static_cast<double>(count)});
     const auto merged = rules::moments_in_order(parts, pool), expected = moments_of(whole);
     CHECK(at::allclose(merged.narrow(0, 0, 3), expected.narrow(0, 0, 3), 1e-6, 1e-6));
-    // Means are given to 3e-5, which the spread of the means takes in once.
+    // Float32 means are exact to 3e-5, which enters the spread of the means once.
     CHECK(at::allclose(merged.narrow(0, 3, 3), expected.narrow(0, 3, 3), 0.01, 0));
   }
 }

@@ -28,7 +28,7 @@ at::Tensor random_values(std::int64_t count, std::uint64_t seed) {
   return values;
 }
 
-/// The promise itself, written as plainly as can be.
+/// Computes the promised result in the simplest way.
 std::vector<float> plain_fold(const std::vector<rules::weighted>& summands) {
   std::vector<float> result;
   double weight = 0;
@@ -107,7 +107,7 @@ TEST_CASE("a range is cut into nearly equal ones that are no larger than asked, 
   };
   using ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;
   CHECK(cut(64, 100, 0) == ranges{{64, 100}});
-  CHECK(cut(64, 100, 100) == ranges{{64, 64}, {128, 36}});  // 100 is no multiple of 16 elements: at most 96
+  CHECK(cut(64, 100, 100) == ranges{{64, 64}, {128, 36}});  // 100 is not a multiple of 16 elements: at most 96
   CHECK(cut(64, 96, 100) == ranges{{64, 96}});
   CHECK(cut(0, 40, 1) == ranges{{0, 16}, {16, 16}, {32, 8}});
   CHECK(cut(16, 160, 112) == ranges{{16, 80}, {96, 80}});

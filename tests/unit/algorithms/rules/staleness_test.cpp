@@ -38,7 +38,7 @@ std::unique_ptr<member> server_of_each(std::uint32_t workers) {
                      .initial = at::zeros({16})});
 }
 
-/// Workers that push a gradient and fetch what comes of it, in whatever order.
+/// Workers that push a gradient and fetch the result, in any order.
 struct asynchronous_run {
   explicit asynchronous_run(std::uint32_t workers)
       : server_side(server_of_each(workers)), steps(workers, 0), fetched(workers, 0) {}
@@ -65,7 +65,7 @@ struct asynchronous_run {
 TEST_CASE("with a staleness of τ, steps γ on a curvature h are stable up to γh = 2 sin(π/(4τ + 2))") {
   for (const std::uint32_t n : {1U, 2U, 4U}) {
     CAPTURE(n);
-    // n workers in turns, f = h (x + 1)²/2 from x = 0: y = x + 1 becomes y − γh y′, with y′ of n − 1 updates before.
+    // n workers take turns, f = h (x + 1)²/2 from x = 0: y = x + 1 becomes y − γh y′, where y′ is n − 1 updates old.
     const auto growth = [&](double gamma_h) {
       const auto server_side = server_of_each(n);  // lr = 0.5
       std::vector<double> fetched(n, 1);           ///< y′
@@ -97,7 +97,7 @@ TEST_CASE("with a staleness of τ, steps γ on a curvature h are stable up to γ
 
 TEST_CASE("the mean staleness of an asynchronous server is n − 1 at any speeds, but for what is still under way") {
   for (const std::uint32_t n : {1U, 2U, 4U, 7U}) {
-    for (const std::uint64_t factor : {1U, 10U, 1'000U}) {  // worker 0 is so many times as fast as each of the others
+    for (const std::uint64_t factor : {1U, 10U, 1'000U}) {  // worker 0 is `factor` times as fast as each other worker
       CAPTURE(n);
       CAPTURE(factor);
       asynchronous_run run{n};
@@ -114,7 +114,7 @@ TEST_CASE("the mean staleness of an asynchronous server is n − 1 at any speeds
       for (const auto version : run.fetched) under_way += updates - version;
       CHECK(found.sum + under_way == (n - 1) * updates);
       if (factor == 10) CHECK(rules::mean(found) == doctest::Approx(n - 1).epsilon(0.02));
-      if (factor == 1'000 && n > 1) CHECK(found.most > 1'000);  // of the slow ones, which the mean does not show
+      if (factor == 1'000 && n > 1) CHECK(found.most > 1'000);  // of the slow workers, which the mean does not show
     }
   }
 }
@@ -131,7 +131,7 @@ TEST_CASE("workers that take turns with H local steps are (n − 1)H behind, and
   const auto found = memory->staleness();
   CHECK(found.applied == workers * local_steps * rounds);
   CHECK(found.most == (workers - 1) * local_steps);
-  CHECK(found.counts.back() == (workers * rounds - (workers - 1)) * local_steps);  // all but the first three turns
+  CHECK(found.counts.back() == (workers * rounds - (workers - 1)) * local_steps);  // all turns but the first three
   CHECK(facts_of_kind("shared").variants.front().staleness.find("(n − 1)H with H local steps") != std::string::npos);
   CHECK(facts_of_kind("parameter_server").variants.back().staleness.find("whatever the workers' speeds") !=
         std::string::npos);

@@ -39,7 +39,7 @@ TEST_CASE("the rates of a symmetric matrix are its eigenvalues, however many nod
     CHECK(found->gap == doctest::Approx(dense->gap));
     CHECK(found->contraction == doctest::Approx(dense->contraction));
   }
-  // Of a ring, λ₂ = (1 + 2 cos(2π/n)) / 3; of a torus, (1 + 2 cos(2π/rows) + 2) / 5, with the larger of its two
+  // The ring has λ₂ = (1 + 2 cos(2π/n)) / 3. The torus has (1 + 2 cos(2π/rows) + 2) / 5, with the larger of its two
   // lengths.
   const auto ring = metropolis_weights(ring_graph(10'000));
   CHECK(rates_by_symmetry(ring, 10'000).gap == doctest::Approx(1 - (1 + 2 * cosine_of(1e-4)) / 3).epsilon(1e-6));

@@ -1,8 +1,8 @@
-// Replicas on one memory, each on its own thread: which of their additions are lost, and which are not.
+// Replicas on one memory, each on a separate thread: which of their additions are lost, and which are not.
 //
-// The numbers are chosen so that every addition is exact and all are equal: a linear model so far on the wrong side
-// that its loss always has slope −1, values of ½, and a power of two as learning rate. The value of a coordinate
-// therefore gives the number of additions that it has kept.
+// The numbers are chosen so that all additions are exact and equal: a linear model that is so wrong that its loss
+// always has slope −1, values of ½, and a power of two as the learning rate. The value of a coordinate therefore gives
+// the number of additions that it has kept.
 #include "tests/support/doctest.hpp"
 
 #include "troupe/algorithms/training/replica.hpp"
@@ -29,8 +29,8 @@ using namespace troupe;
 constexpr std::int64_t workers = 4, shared_columns = 16, columns = shared_columns + workers;
 constexpr float beginning = -4096, change = 0x1p-11f;  // lr · ½
 
-/// Rows that all touch the first columns and one behind those, which is their worker's alone: the sampler gives worker
-/// w the rows w, w + n, w + 2n, …
+/// Returns rows that touch all shared columns and one further column, which belongs to the row's worker: the sampler
+/// gives worker w the rows w, w + n, w + 2n, …
 std::shared_ptr<const data::dataset> rows_for(std::int64_t steps_each) {
   struct cells {
     std::vector<std::int64_t> offsets{0};
@@ -54,18 +54,18 @@ std::shared_ptr<const data::dataset> rows_for(std::int64_t steps_each) {
 struct setting {
   std::string model;
   memory_writes how{};
-  std::uint32_t steps{0};  ///< Of each worker.
-  bool dense{false};       ///< By a backward pass and LibTorch's SGD rather than by the model's own sparse step.
+  std::uint32_t steps{0};  ///< Number of steps of each worker.
+  bool dense{false};       ///< Whether to use backward and LibTorch's SGD instead of the model's sparse step.
 };
 
 struct result {
-  std::vector<double> kept;  ///< By column: additions.
+  std::vector<double> kept;  ///< Number of additions, by column.
   staleness_tally staleness;
   std::uint64_t updates{0};
   std::int64_t samples{0};
 };
 
-/// How many additions each coordinate of x has kept.
+/// Returns how many additions each coordinate of x has kept.
 std::vector<double> counted(const at::Tensor& x) {
   std::vector<double> all;
   for (std::int64_t i = 0; i < columns; ++i)
@@ -73,7 +73,7 @@ std::vector<double> counted(const at::Tensor& x) {
   return all;
 }
 
-/// Lets all workers make their steps at once, and reads x over and over meanwhile.
+/// Lets all workers make their steps concurrently, and reads x repeatedly meanwhile.
 result run_on_threads(const setting& given) {
   replica_options options;
   options.model = models::find_network(given.model);
@@ -84,7 +84,7 @@ result run_on_threads(const setting& given) {
   options.samples = rows_for(given.steps);
   options.sampling = {.samples = options.samples->size(), .batch_size = 1, .workers = workers, .shuffle = false};
   options.optimizer = {.lr = 2 * change};
-  if (given.dense) options.optimizer.clip_norm = 1e6;  // never reached; the sparse step does not know it
+  if (given.dense) options.optimizer.clip_norm = 1e6;  // never reached; the sparse step does not support it
   const auto initial = at::full({options.layout.total}, beginning);
   options.memory = shared_memory::make(initial, options.layout.parameter_end, given.how);
   const auto& memory = *options.memory;
@@ -118,7 +118,7 @@ result run_on_threads(const setting& given) {
   }
   for (auto& one : all) one.join();
   CHECK(torn == 0);
-  if (given.how != memory_writes::plain) CHECK(back == 0);  // a late write takes a plain one back
+  if (given.how != memory_writes::plain) CHECK(back == 0);  // a late plain write undoes another one
   return {counted(memory.copy(pool)), memory.staleness(), memory.updates(), samples};
 }
 
@@ -150,8 +150,8 @@ TEST_CASE("replicas on threads of their own lose no addition where the memory is
     }
 }
 
-// The least that is sure is two. A worker may read a coordinate as its own first write left it, sleep while all others
-// finish, and write that plus one over them; but what it reads is never older than its own last write.
+// The guaranteed minimum is two. A worker may read a coordinate as its own first write left it, sleep while all others
+// finish, and then overwrite their additions; but a value that it reads is never older than its own last write.
 TEST_CASE("replicas that write plainly lose additions of others only where they write the same coordinate") {
   for (const auto& given : ways(memory_writes::plain)) {
     CAPTURE(given.model);
@@ -164,10 +164,10 @@ TEST_CASE("replicas that write plainly lose additions of others only where they 
         CHECK(kept >= 2);
         CHECK(kept <= workers * given.steps);
       } else if (!given.dense) {
-        CHECK(kept == given.steps);  // beside it in a cache line, others write theirs
+        CHECK(kept == given.steps);  // other workers write neighbouring coordinates in the same cache line
       } else {
         CHECK(kept >= 0);
-        CHECK(kept <= given.steps);  // a dense step of another writes it too, as it was
+        CHECK(kept <= given.steps);  // a dense step of another worker also writes it, with the old value
       }
       CHECK(kept == std::floor(kept));
     }

@@ -1,4 +1,4 @@
-// The state of each optimizer: after restoring it, the next steps are those of an optimizer that was not interrupted.
+// The state of each optimizer: after it is restored, the next steps are those of an optimizer that was not interrupted.
 #include "tests/support/doctest.hpp"
 
 #include "troupe/algorithms/training/optimizer.hpp"
@@ -23,7 +23,7 @@ using namespace troupe;
 
 constexpr std::int64_t parameters = 12;
 
-/// The gradient of step `step`; one in three is longer than 1.
+/// Returns the gradient of step `step`. One in three has a norm above 1.
 at::Tensor gradient_of(std::uint64_t step) {
   auto generator = at::detail::createCPUGenerator(step + 1);
   return at::randn({parameters}, generator) * (step % 3 == 0 ? 1 : 0.1);
@@ -34,7 +34,7 @@ struct variant {
   optimizer_options options;
 };
 
-/// Every optimizer, with each option on which its state may depend.
+/// Every optimizer, with each option that may affect its state.
 std::vector<variant> variants() {
   std::vector<variant> all;
   for (const auto& kind : optimizer_kinds()) {
@@ -72,7 +72,7 @@ std::vector<variant> variants() {
   return all;
 }
 
-/// The weights after `count` steps from step `first`, each in memory of its own.
+/// Returns the weights after `count` steps from step `first`, each in new memory.
 at::Tensor stepped(optimizer& engine, at::Tensor weights, std::uint64_t first, std::uint64_t count) {
   for (auto step = first; step < first + count; ++step) {
     weights = weights.clone();
@@ -100,7 +100,7 @@ TEST_CASE("after its state is restored, an optimizer goes on bit for bit, whatev
       restored->restore(saved);
       CHECK(restored->state().entries().size() == saved.entries().size());
       CHECK(stepped(*restored, then, before, 5).equal(expected));
-      // What the first one wrote since is not in its state.
+      // The state does not contain what the first optimizer wrote after it was taken.
       const auto again = make_optimizer(each.options);
       again->restore(saved);
       CHECK(stepped(*again, then, before, 5).equal(expected));
@@ -181,7 +181,7 @@ TEST_CASE("a state that does not fit an optimizer is refused") {
     CAPTURE(options.name);
     const auto saved = saved_by(options);
     make_optimizer(whole(options))->restore(saved);
-    // Where the number of parameters is known, at once; else by the next step.
+    // If the number of parameters is known, at once; otherwise at the next step.
     auto wider = options;
     wider.parameters = parameters + 1;
     CHECK_THROWS_AS(make_optimizer(wider)->restore(saved), state_error);

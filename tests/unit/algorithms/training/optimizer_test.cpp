@@ -24,14 +24,14 @@ at::Tensor row(std::vector<float> values) {
   return at::tensor(values, at::kFloat);
 }
 
-/// The weights after one step along each of `gradients`, in other memory each time, as a replica brings them.
+/// Returns the weights after one step along each of `gradients`, in new memory each time, as with a replica.
 at::Tensor stepped(const optimizer_options& options, at::Tensor weights, const std::vector<at::Tensor>& gradients) {
   const auto made = make_optimizer(options);
   for (std::size_t step = 0; step < gradients.size(); ++step) {
     weights = weights.clone();
     const auto before = gradients[step].clone();
     made->step(weights, gradients[step], 1, step);
-    CHECK(gradients[step].allclose(before, 0, 0, true));  // it may be everybody's
+    CHECK(gradients[step].allclose(before, 0, 0, true));  // gradients may be shared
   }
   return weights;
 }
@@ -66,8 +66,8 @@ TEST_CASE("adam adds the weight decay to the gradient, adamw takes it from the w
 
 namespace {
 
-/// Two layers, of two numbers and of one, with padding between them, and three gradients; the second layer begins
-/// without one.
+/// Two layers, of two numbers and of one, with padding between them, and three gradients. The second layer has no
+/// gradient at first.
 const std::vector<at::Tensor> layered{row({3, 4, 0, 0}), row({0, 10, 0, 2}), row({-6, 8, 0, 1})};
 
 optimizer_options novograd() {
@@ -122,7 +122,7 @@ TEST_CASE("weight decay leaves out what it is told to, for every optimizer, as P
     options.undecayed = {{2, 1}};
     return stepped(options, weights, gradients);
   };
-  // Printed by PyTorch: the third weight in a group with weight_decay=0, the others in one with 0.5.
+  // Printed by PyTorch: the third weight is in a group with weight_decay=0, the others are in one with 0.5.
   check_close(after({.name = "sgd", .lr = 0.5, .momentum = 0.5}), {-0.8125F, -4.375F, 2.75F, -1.3125F});
   check_close(after({.name = "adam", .lr = 0.1, .eps = 1e-3}), {0.8209496F, -2.1862798F, 2.9053578F, -1.0937099F});
   check_close(after({.name = "adamw", .lr = 0.1, .eps = 1e-3}), {0.7405890F, -1.9931648F, 2.9053578F, -1.0119147F});
@@ -167,7 +167,7 @@ TEST_CASE("a gradient that is too long is scaled down for every optimizer, a sho
 TEST_CASE("a gradient whose norm is not finite is clipped as PyTorch clips it, so that the next loss tells") {
   const auto nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   const optimizer_options options{.name = "sgd", .lr = 1, .clip_norm = 1};
-  // torch.nn.utils.clip_grad_norm_ multiplies all by clip_norm / (norm + 1e-6), which is NaN here
+  // torch.nn.utils.clip_grad_norm_ multiplies all gradients by clip_norm / (norm + 1e-6), which is NaN here
   CHECK(stepped(options, row({0, 1}), {row({nan, 2})}).isnan().all().item<bool>());
   const auto clipped = stepped(options, row({0, 1}), {row({inf, 2})});  // and 0 here
   CHECK(std::isnan(clipped[0].item<float>()));
@@ -180,7 +180,7 @@ TEST_CASE("every optimizer goes by the schedule and by what the exchange scales"
     const optimizer_options options{
         .name = kind.name, .lr = 0.5, .schedule = {.warmup_steps = 2, .warmup_start = 0}, .tensors = {{0, 2}}};
     const auto weights = row({1, 2}), gradient = row({3, 4});
-    check_close(stepped(options, weights, {gradient}), {1, 2});  // 0 of the warm-up's 2 steps
+    check_close(stepped(options, weights, {gradient}), {1, 2});  // 0 of the 2 warm-up steps
     const auto whole = weights.clone(), half = weights.clone(), scaled = weights.clone();
     make_optimizer(options)->step(whole, gradient, 1, 2);
     make_optimizer(options)->step(half, gradient, 1, 1);

@@ -1,4 +1,4 @@
-// The state of a replica: a replica that is restored from it continues as one that was not interrupted.
+// The state of a replica: a replica that is restored from it continues like one that was not interrupted.
 #include "tests/support/doctest.hpp"
 #include "tests/support/stage_for_one.hpp"
 

@@ -91,7 +91,7 @@ TEST_CASE("what an exchange scales the learning rate by holds until the step, wh
   replica one{here.options};
   const replica::bucket_sink nobody = [](part, double) {};
   const auto computed = one.run(here.request({verb::gradient}), here.cancelled, nobody);
-  // An evaluation comes between the answer and the step: all there is to do is to take it in.
+  // An evaluation comes between the answer and the step, so this request only takes the answer in.
   const auto settled =
       one.run({.from = computed.now, .gradient = computed.gradient, .with = {answer}}, here.cancelled, nobody);
   CHECK(settled.now.values.equal(here.initial));
@@ -99,7 +99,7 @@ TEST_CASE("what an exchange scales the learning rate by holds until the step, wh
       one.run({.verbs = {verb::apply}, .from = settled.now, .gradient = settled.gradient}, here.cancelled, nobody);
   const auto x = here.initial.narrow(0, 0, end);
   CHECK(stepped.now.values.narrow(0, 0, end).allclose(x - 0.25F));  // 0.5 · 0.25 · 2
-  // It was of that step alone.
+  // The scale applied to that step alone.
   const auto next =
       one.run({.verbs = {verb::apply}, .from = stepped.now, .gradient = settled.gradient}, here.cancelled, nobody);
   CHECK(next.now.values.narrow(0, 0, end).allclose(x - 1.25F));
@@ -107,7 +107,7 @@ TEST_CASE("what an exchange scales the learning rate by holds until the step, wh
 
 namespace {
 
-/// Steps of `one` from `from` in requests of these lengths, each of which continues the sum of the losses.
+/// Makes steps of `one` from `from` in requests of these lengths, each of which continues the sum of the losses.
 advanced in_requests(replica& one, snapshot from, const std::vector<std::uint32_t>& lengths) {
   const std::atomic<bool> cancelled{false};
   advanced done{.now = std::move(from), .gradient = {}};
@@ -195,7 +195,7 @@ TEST_CASE("sparse steps follow the schedule, however many are asked for at once"
   const auto at_once = replica{options}.run(all, cancelled, nobody);
   CHECK(at_once.now.origin.step == 60);
   CHECK(at_once.sample_count == seen);
-  CHECK(at_once.classified == 0);  // these steps look at no class
+  CHECK(at_once.classified == 0);  // these steps do not evaluate classes
 
   replica one_by_one{options};
   snapshot now{{}, initial};
@@ -210,7 +210,7 @@ TEST_CASE("sparse steps follow the schedule, however many are asked for at once"
   penalised.optimizer.undecayed = {{0, 1}};
   CHECK_FALSE(makes_sparse_steps(*options.model, penalised.optimizer));
 
-  options.optimizer.clip_norm = 1e6;  // never reached; the sparse step does not know it
+  options.optimizer.clip_norm = 1e6;  // never reached; the sparse step does not support it
   const auto dense = replica{options}.run(all, cancelled, nobody);
   CHECK(dense.sample_count == seen);
   CHECK(dense.classified == seen);

@@ -1,5 +1,5 @@
-// The local work of a worker: how it computes gradients, what it sends before it is done, and that it writes no memory
-// but its own.
+// The local work of a worker: how it computes gradients, which parts it sends before it is done, and that it writes
+// only to its own memory.
 #include "troupe/algorithms/training/replica.hpp"
 
 #include "tests/support/doctest.hpp"
@@ -33,7 +33,7 @@ using namespace troupe::testing;
 TEST_CASE("a bucket leaves while backward still works at the layers before it") {
   stage_for_one here;
   auto asked = here.request({verb::gradient});
-  asked.leaving = here.in_two_buckets(4);  // fc1 and what follows; conv1 and conv2
+  asked.leaving = here.in_two_buckets(4);  // fc1 and later layers; conv1 and conv2
   struct seen {
     part bucket;
     at::Tensor values;
@@ -41,7 +41,7 @@ TEST_CASE("a bucket leaves while backward still works at the layers before it") 
   };
   std::vector<seen> left;
   const auto done = here.run(asked, [&](part bucket, double) {
-    // The gradient is one piece of memory: what lies before the bucket is what backward has not come to yet.
+    // The gradient is one piece of memory: backward has not yet reached the elements before the bucket.
     const auto whole = at::empty({0}).set_(bucket.piece.values.storage(), 0, {here.options.layout.parameter_end}, {1});
     const auto before = whole.narrow(0, 0, bucket.piece.first);
     left.push_back({bucket, bucket.piece.values.clone(), before.eq(0).all().item<bool>()});
@@ -89,7 +89,7 @@ TEST_CASE("the last batch of an epoch has what is left, and its gradient is the 
   auto of_four = expected.request({verb::gradient});
   of_four.from.origin.step = 4;  // samples 16 to 19
   const auto four = expected.run(of_four);
-  // In parts of 8, of 2 and of 3 samples; the last part of 4 has 4, 2 and 1.
+  // Micro-batches of 8, 2 and 3 samples: the last micro-batch of the 4 samples has 4, 2 and 1.
   for (const auto& [batch, parts, step] : {std::tuple{8, 1, 2}, std::tuple{8, 4, 2}, std::tuple{6, 2, 3}}) {
     CAPTURE(batch);
     CAPTURE(parts);
@@ -124,7 +124,7 @@ TEST_CASE("training counts how many samples its forward passes put into their cl
   stage_for_one here, in_parts{{.micro_batches = 4}};
   auto asked = here.request({verb::gradient, verb::apply});
   asked.times = 3;
-  // By hand: the same batches through the same weights, which change with each step.
+  // By hand: the same batches with the same weights, which change with each step.
   std::int64_t correct = 0;
   const auto net = models::make_network(*here.options.model, here.options.shape, 1);
   auto x = here.initial;
@@ -207,7 +207,7 @@ TEST_CASE("an answer to a shared memory leaves what others have written since it
   const replica::bucket_sink nobody = [](part, double) {};
   const auto sent = one.run(here.request({}), here.cancelled, nobody);
   REQUIRE(sent.now.values.eq(0).all().item<bool>());
-  here.options.memory->values()[1] = 5;  // another worker
+  here.options.memory->values()[1] = 5;  // a step of another worker
   const auto end = here.options.layout.parameter_end;
   const advance with_answer{.from = sent.now,
                             .with = {{.what = slot::parameters, .pieces = {{0, at::full({end}, 2.0f)}}}}};
@@ -217,7 +217,7 @@ TEST_CASE("an answer to a shared memory leaves what others have written since it
 }
 
 TEST_CASE("under bfloat16 the gradient is nearly that of float32, and float32 itself") {
-  // Twenty layers and batch norms of four samples magnify what is rounded.
+  // Twenty layers and batch norms over four samples magnify rounding errors.
   for (const auto& [model, apart] : {std::pair<std::string, double>{"lenet", 0.1}, {"resnet20", 0.5}}) {
     CAPTURE(model);
     stage_for_one exact{{.model = model}}, rough{{.model = model, .micro_batches = 2}};
@@ -270,7 +270,7 @@ TEST_CASE("time is measured where batches are loaded by threads of the process, 
   here.options.loading = std::make_shared<data::loader_threads>(1);
   const auto done = here.run(here.request({verb::gradient, verb::apply}));
   CHECK(done.busy > 0);
-  CHECK(done.data_wait > 0);  // it made the batch itself
+  CHECK(done.data_wait > 0);  // the caller makes the batch itself
   CHECK(done.data_wait < done.busy);
   CHECK(done.now.values.equal(inline_made.now.values));
 }
@@ -291,7 +291,7 @@ TEST_CASE("augmented batches are of their step's epoch, with threads and without
   in_parts.options.loading = here.options.loading;
   asked.from = {{}, in_parts.initial};
   CHECK(in_parts.run(asked).loss_sum == doctest::Approx(expected.loss_sum).epsilon(1e-4));
-  // Of the third epoch, at the weights of the first: other images.
+  // A gradient of the third epoch at the weights of the first: the images differ.
   auto later = here.request({verb::gradient});
   later.from.origin.step = 4;
   CHECK_FALSE(

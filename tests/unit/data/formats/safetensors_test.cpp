@@ -31,7 +31,7 @@ struct scratch {
   }
 };
 
-/// A file of this header, with its length before it, and these data.
+/// Writes a file with the length of this header, the header, and these data.
 std::string file_of(const std::string& header, const std::string& data) {
   std::string bytes(8, '\0');
   const std::uint64_t length = header.size();
@@ -48,7 +48,7 @@ std::string refusal(const fs::path& path) {
   return "accepted";
 }
 
-/// What Python's safetensors 0.6.2 writes for {"fc.weight": float32 [[1, 2, 3], [4, 5, 6]], "steps": int64 [7]} with
+/// The output of Python's safetensors 0.6.2 for {"fc.weight": float32 [[1, 2, 3], [4, 5, 6]], "steps": int64 [7]} with
 /// metadata {"model": "tiny"}.
 std::string python_file() {
   return "\xa0\0\0\0\0\0\0\0"s +
@@ -113,7 +113,7 @@ TEST_CASE("a broken file is refused with the reason") {
       {file_of(entry(R"("dtype":"F32","shape":[2],"data_offsets":[0,4])"), four), "does not match its shape"},
       {file_of(entry(R"("dtype":"F32","shape":[],"data_offsets":[0,0])"), four), "does not match its shape"},
       {file_of(entry(R"("dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0])"), ""),
-       "does not match its shape"},  // 2^64 elements: zero, to those who overflow
+       "does not match its shape"},  // 2^64 elements, which overflows to zero
       {file_of(entry(R"("dtype":"F32","shape":[0,9223372036854775807],"data_offsets":[0,0])"), ""),
        "does not match its shape"},
       {file_of(entry(R"("dtype":"F32","shape":[1],"data_offsets":[1,5])"), four), "extends beyond the file"},

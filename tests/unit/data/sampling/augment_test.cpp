@@ -1,4 +1,4 @@
-// Changes of images by hand; tests/parity/augment.py compares each with torchvision's.
+// Changes of images, computed by hand. tests/parity/augment.py compares each with torchvision's.
 #include "troupe/data/sampling/augment.hpp"
 
 #include "tests/support/doctest.hpp"
@@ -109,10 +109,10 @@ TEST_CASE("half the scale shows the image small in the middle, a shear moves its
   bytes made(16);
   affine(image.data(), made.data(), size, 0, 1);
   CHECK(made == image);
-  // Pixels at ±0.5 of the centre come from ±1: of 0.5 and 1.5, rounded to the even one.
+  // Pixels at ±0.5 from the centre are taken from ±1: means of 0.5 and 1.5, rounded to even.
   affine(image.data(), made.data(), size, 0, 0.5);
   CHECK(std::count(made.begin(), made.end(), 0) == 12);
-  affine(image.data(), made.data(), size, 45, 1);  // by as many pixels as the row is from the centre
+  affine(image.data(), made.data(), size, 45, 1);  // shifts each row by its distance from the centre
   CHECK(made[0 * 4 + 0] == 0);
   CHECK(made[0 * 4 + 3] == 3);
   CHECK(made[3 * 4 + 0] == 15);

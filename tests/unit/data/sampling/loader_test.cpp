@@ -24,7 +24,7 @@ namespace {
 constexpr std::int64_t samples = 24, batch_size = 4;  // six steps an epoch
 const augmentation crop_flip{.crop_padding = 2, .flip = 0.5};
 
-/// Files that are none: image i is all i. Can be made to wait, and counts what was read.
+/// Made-up files: all values of image i are i. They can be made to wait, and count the reads.
 class made_up_files final : public image_files {
  public:
   std::vector<std::int64_t> shape() const override { return {3, 2, 2}; }
@@ -143,7 +143,7 @@ TEST_CASE("threads start with the first batch that is worth one") {
   auto options = options_of(images(), 2);
   loader plain{options};
   plain.take(0);
-  CHECK(options.threads->started() == 0);  // a look into a table is done by who asks
+  CHECK(options.threads->started() == 0);  // the caller looks up a table by itself
   CHECK(plain.in_window() == 0);
   options.augment = crop_flip;
   loader changing{options};
@@ -158,7 +158,7 @@ TEST_CASE("threads start with the first batch that is worth one") {
   };
   loader pinned{for_device};
   pinned.take(0);
-  CHECK(for_device.threads->started() == 1);  // a device works while they do
+  CHECK(for_device.threads->started() == 1);  // the device computes while they work
   CHECK(asked >= 2);
   CHECK(pinned.allocated() == 0);
 }
@@ -192,19 +192,19 @@ TEST_CASE("the window is bounded, and ends with the run") {
   one.take(4);
   CHECK(one.in_window() == 0);
   CHECK(files->reads() == 5 * batch_size);
-  CHECK(one.take(5).targets.size(0) == batch_size);  // who asks all the same gets it
+  CHECK(one.take(5).targets.size(0) == batch_size);  // a caller that asks nevertheless gets it
 }
 
 TEST_CASE("a batch that no thread has begun is made by who takes it") {
   const auto files = std::make_shared<made_up_files>();
   const auto options = options_of(files_of(files), 1);
   loader busy{options}, other{options};
-  // The only thread stands still in the second batch of `busy`.
+  // The only thread is blocked in the second batch of `busy`.
   busy.take(0);
   files->await(5 * batch_size);
   files->hold(true);
   std::thread let_go{[&] {
-    files->await(5 * batch_size + 2);  // the thread, and who takes from `other`
+    files->await(5 * batch_size + 2);  // the thread, and the caller that takes from `other`
     files->hold(false);
   }};
   busy.take(1);
@@ -217,7 +217,7 @@ TEST_CASE("the CPU time of threads is that of the batches they have made") {
   const auto files = std::make_shared<made_up_files>();
   const auto options = options_of(files_of(files), 1);
   loader threaded{options};
-  threaded.take(0);  // made here
+  threaded.take(0);  // made by the caller
   CHECK(threaded.cpu_seconds_of_threads() == 0);
   files->await(5 * batch_size);
   threaded.take(1);
@@ -262,7 +262,7 @@ TEST_CASE("memory is used again once nobody holds the batch") {
   loader one{options};
   const auto held = one.take(0);
   const auto copy = held.inputs.clone();
-  const auto part = one.take(1).inputs.narrow(0, 1, 2);  // holds its batch, too
+  const auto part = one.take(1).inputs.narrow(0, 1, 2);  // also holds its batch
   const auto copy_of_part = part.clone();
   for (std::uint64_t step = 2; step < 50; ++step) one.take(step);
   CHECK(held.inputs.equal(copy));

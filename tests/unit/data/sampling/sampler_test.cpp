@@ -140,7 +140,7 @@ TEST_CASE("batch i of a queue is that of worker i mod n at step i / n") {
 
 TEST_CASE("several batches of a queue are of one epoch, and all but the last are full") {
   sampler queue{{.samples = 23, .batch_size = 3, .workers = 3, .seed = 5, .drop_last = false, .queue = true}};
-  REQUIRE(queue.steps_per_epoch() == 3);  // batches of 3, 3 and 1
+  REQUIRE(queue.steps_per_epoch() == 3);  // three batches, of sizes 3, 3 and 1
   CHECK(queue.batches_at(0, 6).size() == 18);
   CHECK(queue.batches_at(4, 10).size() == 7);  // batches 4, 5 and the short one of the first worker
   CHECK(queue.batches_at(7, 10).size() == 1);
@@ -223,7 +223,7 @@ TEST_CASE("several batches at once are those that come one by one, and stop at t
 
 namespace {
 
-// As samples_of_epoch(), whatever the sizes of the batches.
+// The same as samples_of_epoch(), for any sizes of the batches.
 std::vector<indices> batches_of(const sampling& options, std::uint64_t epoch = 0) {
   sampler walk{options};
   const auto steps = static_cast<std::uint64_t>(walk.steps_per_epoch());
@@ -327,7 +327,7 @@ TEST_CASE("several batches at once end with the smaller one of the epoch") {
   }
 }
 
-// As torch.utils.data.DistributedSampler(range(10), 4, rank, shuffle=False) and of range(2) for 5.
+// The result of torch.utils.data.DistributedSampler(range(10), 4, rank, shuffle=False), and of range(2) for 5.
 TEST_CASE("a padded epoch begins again at its front until all shares are equal") {
   const auto of = [](std::int64_t samples, std::int64_t workers, std::int64_t rank) {
     return joined(batches_of({.samples = samples,
@@ -370,7 +370,7 @@ TEST_CASE("a padded epoch is its permutation over and over") {
                   std::invalid_argument);
 }
 
-// Fisher and Yates over draws by SplitMix64 and Lemire's rule, worked out by a program of its own in another language.
+// Fisher and Yates with draws by SplitMix64 and Lemire's rule, worked out by a separate program in another language.
 TEST_CASE("a permutation is the same for ever") {
   CHECK(samples_of_epoch({.samples = 12, .batch_size = 12, .seed = 1}) ==
         indices{2, 7, 3, 8, 9, 10, 1, 5, 11, 4, 0, 6});
@@ -392,7 +392,7 @@ TEST_CASE("a bounded draw is uniform") {
   random_stream stream{keyed(7, purpose::permutation)};
   std::vector<int> counts(6);
   for (int draw = 0; draw < 60000; ++draw) ++counts[stream.below(6)];
-  // Standard deviation of each count: sqrt(60000 · 1/6 · 5/6) = 91; five of them.
+  // The standard deviation of each count is sqrt(60000 · 1/6 · 5/6) = 91. The bound is five of them.
   for (const int count : counts) CHECK(std::abs(count - 10000) < 456);
 }
 

@@ -14,7 +14,7 @@ using namespace troupe::data;
 
 namespace {
 
-/// So many samples of each of ten classes, mixed.
+/// Returns so many samples of each of ten classes, mixed.
 at::Tensor ten_classes(std::int64_t each) {
   return at::arange(10 * each, at::kLong).remainder(10);
 }
@@ -36,7 +36,7 @@ std::vector<std::int64_t> counts(const std::vector<std::int64_t>& share, const a
   return found;
 }
 
-/// Mean over the workers of the share of the class that a worker has most of.
+/// Returns the mean, over the workers, of the share of a worker's most frequent class.
 double largest_share(double alpha, std::uint64_t seed) {
   const auto targets = ten_classes(500);
   double sum = 0;
@@ -65,15 +65,16 @@ TEST_CASE("shares drawn from a Dirichlet distribution are equally large, disjoin
 TEST_CASE("alpha = 0.5 leaves a worker mostly one class: it is that of Hsu et al., not of a Dirichlet for each class") {
   double sum = 0;
   for (std::uint64_t seed = 0; seed < 40; ++seed) sum += largest_share(0.5, seed) / 40;
-  // Dir(0.05, …, 0.05) has a largest share of 0.78 on average; the last workers take what is left. With Dir(0.5, …,
-  // 0.5) over the workers for each class, it would be about a third.
+  // Dir(0.05, …, 0.05) has a largest share of 0.78 on average. The last workers get the remaining samples. With
+  // Dir(0.5, …, 0.5) over the workers for each class, the mean would be about a third.
   CHECK(sum > 0.65);
   CHECK(sum < 0.8);
 }
 
 TEST_CASE("a small alpha leaves workers few classes, a large one all of them alike") {
-  // With alpha = 0.01 nearly all of q is at one class; a worker's 250 samples come from a class of 500, so that one or
-  // two suffice until they run out. With 1e5 every class has a tenth, and of 250 draws the largest count is about 33.
+  // With alpha = 0.01, nearly all of q is at one class. A worker's 250 samples come from a class of 500, so one or two
+  // classes suffice until they run out. With 1e5, every class has a tenth, and of 250 draws the largest count is
+  // about 33.
   CHECK(largest_share(0.01, 1) > 0.7);
   CHECK(largest_share(1e5, 1) < 0.18);
   const double between = largest_share(1, 1);

@@ -1,4 +1,4 @@
-// Windows of a text at random positions: where they are, what they depend on, and what is held out of them.
+// Windows of a text at random positions: their positions, what these depend on, and which part is held out.
 #include "tests/support/doctest.hpp"
 #include "tests/support/scratch.hpp"
 
@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::int64_t window = 10, characters = 101;
 
-/// Ten windows of a text whose characters are their own positions.
+/// Ten windows of a text in which each character is its own position.
 dataset_pair positions() {
   const auto text = at::arange(characters);
   const auto set = std::make_shared<dataset>(dataset{.inputs = text.narrow(0, 0, 100).view({10, window}),
@@ -46,7 +46,7 @@ loader_options options_of(const dataset_pair& sets, std::int64_t workers = 1, st
           .seed = 3};
 }
 
-/// Where the windows of so many steps begin.
+/// Returns the first positions of the windows of so many steps.
 std::vector<std::int64_t> beginnings(const loader_options& options, std::uint64_t steps) {
   loader one{options};
   std::vector<std::int64_t> all;
@@ -68,7 +68,7 @@ TEST_CASE("training windows begin anywhere that leaves a target for their last c
   constexpr int draws = 9100;
   std::vector<int> counts(characters - window);
   for (const auto first : beginnings(options_of(positions()), draws / 2)) ++counts.at(static_cast<std::size_t>(first));
-  // 100 expected of each; the standard deviation is sqrt(9100 · 1/91 · 90/91) = 9.9; five of them.
+  // 100 of each are expected. The standard deviation is sqrt(9100 · 1/91 · 90/91) = 9.9. The bound is five of them.
   for (const int count : counts) CHECK(std::abs(count - 100) < 50);
 }
 
@@ -82,7 +82,7 @@ TEST_CASE("a window is a function of seed, epoch and sample, not of who asks") {
   auto other = options_of(sets);
   other.seed = 4;
   CHECK(beginnings(other, 5) != first);
-  // Of two workers, one has the samples 0, 2, 4 … and the other 1, 3, 5 …
+  // The first of two workers has the samples 0, 2, 4 …, the second has 1, 3, 5 …
   for (const std::size_t rank : {0, 1}) {
     const auto mine = beginnings(options_of(sets, 2, static_cast<std::int64_t>(rank)), 2);
     for (std::size_t i = 0; i < mine.size(); ++i) CHECK(mine[i] == first[2 * i + rank]);

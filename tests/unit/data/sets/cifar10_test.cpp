@@ -113,7 +113,7 @@ TEST_CASE("what is wrong with a file of CIFAR-10 is told with its path and the m
   }
   SUBCASE("absurdly large") {
     const fs::path file = set.write("data_batch_1.bin", "");
-    fs::resize_file(file, std::uintmax_t{3073} << 20);  // sparse: takes no room
+    fs::resize_file(file, std::uintmax_t{3073} << 20);  // a sparse file takes no room on the disk
     CHECK(failure(set.path()) == file.string() + ": the file is too large for this format" + mend);
   }
   SUBCASE("a folder") {
@@ -134,7 +134,7 @@ TEST_CASE("the real CIFAR-10 has its published labels and means") {
   const dataset_pair pair = kind.load(fs::path{named} / kind.folder);
   CHECK(pair.train->inputs.sizes() == at::IntArrayRef{50000, 3, 32, 32});
   CHECK(pair.test->size() >= 1);
-  // frog, truck, truck, deer, automobile: the first five, as in every tutorial.
+  // frog, truck, truck, deer, automobile: the first five labels.
   CHECK(at::equal(pair.train->targets.narrow(0, 0, 5), at::tensor({6, 9, 9, 4, 1}, at::kLong)));
   CHECK(at::equal(pair.train->targets.bincount(), at::tensor({5000}, at::kLong).expand({10})));
   for (std::int64_t channel = 0; channel < 3; ++channel) {

@@ -83,7 +83,7 @@ TEST_CASE("sparse rows are held out with their columns") {
   CHECK(sets.train->rows->rows() == 40);
   CHECK(sets.train->rows->columns() == 30);
   CHECK(sets.train->rows->nonzeros() + sets.test->rows->nonzeros() == all->rows->nonzeros());
-  // The first of the rest is the row of the whole that has its columns and values.
+  // Find the row of the whole set with the columns and values of the first training row.
   const auto first = sets.train->rows->at(0);
   bool found = false;
   for (std::int64_t index = 0; index < 50 && !found; ++index) {

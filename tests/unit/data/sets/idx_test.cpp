@@ -28,7 +28,7 @@ bytes word(std::uint32_t value) {
           static_cast<char>(value)};
 }
 
-// An idx file: the sizes, then `count` bytes that count up from `first` modulo ten.
+// Returns an idx file: the sizes, then `count` bytes that count up from `first` modulo ten.
 bytes idx(const std::vector<std::uint32_t>& sizes, std::size_t count, std::size_t first = 0) {
   bytes file = word(0x0800 + static_cast<std::uint32_t>(sizes.size()));
   for (const std::uint32_t size : sizes) file += word(size);
@@ -220,7 +220,7 @@ TEST_CASE("the real MNIST has its published sizes, labels and mean") {
   const dataset_pair pair = kind.load(fs::path{named} / kind.folder);
   CHECK(pair.train->inputs.sizes() == at::IntArrayRef{60000, 1, 28, 28});
   CHECK(pair.test->inputs.sizes() == at::IntArrayRef{10000, 1, 28, 28});
-  // The first five training labels, as in every textbook.
+  // The first five training labels.
   CHECK(at::equal(pair.train->targets.narrow(0, 0, 5), at::tensor({5, 0, 4, 1, 9}, at::kLong)));
   CHECK((pair.train->inputs.sum(at::kLong).item<double>() / (60000.0 * 784 * 255)) ==
         doctest::Approx(0.1307).epsilon(0.001));

@@ -73,9 +73,9 @@ TEST_CASE("classes are folders by name, images their files by name, whatever the
   CHECK(at::equal(sets.train->targets, at::tensor({0, 0, 1, 1}, at::kLong)));
   CHECK(sets.sample_shape == std::vector<std::int64_t>{3, 2, 2});
   CHECK(sets.test == sets.train);
-  CHECK(pixels(sets, 0)[0] == doctest::Approx(100).epsilon(0.02));  // ant/c.png, a JPEG by another name
+  CHECK(pixels(sets, 0)[0] == doctest::Approx(100).epsilon(0.02));  // ant/c.png, which is a JPEG
   CHECK(pixels(sets, 1) == std::vector<std::uint8_t>{1, 1, 1, 1, 11, 11, 11, 11, 21, 21, 21, 21});
-  CHECK(pixels(sets, 2)[0] == 2);  // "10" stands before "2"
+  CHECK(pixels(sets, 2)[0] == 2);  // "10" precedes "2"
   CHECK(pixels(sets, 3)[0] == 3);
   CHECK(!sets.train->inputs.defined());
 }
@@ -86,7 +86,7 @@ TEST_CASE("train and val, or test, in a folder are the two sets, and a class of 
   here.write("train/b/1.png", plain_png(1, 1, 2));
   here.write("test/b/1.png", plain_png(1, 1, 3));
   data_source from;
-  from.folder = here.path() / ".";  // as data.dir alone names it
+  from.folder = here.path() / ".";  // as with data.dir alone
   CHECK(at::equal(load(from).test->targets, at::tensor({1}, at::kLong)));
   CHECK(load(from).files == std::vector<std::string>{here.path() / "train", here.path() / "test"});
   here.write("val/a/1.png", plain_png(1, 1, 3));
@@ -112,7 +112,7 @@ TEST_CASE("some images of a folder are a folder, and another one has another ide
   CHECK(pixel[0] == 1);
   CHECK(some->identity() != sets.train->files->identity());
   CHECK(load(of(here.path())).train->files->identity() == sets.train->files->identity());
-  CHECK(sets.train->files->identity().find(here.path().string()) == std::string::npos);  // nodes have their own folders
+  CHECK(sets.train->files->identity().find(here.path().string()) == std::string::npos);  // nodes have different folders
 }
 
 TEST_CASE("files of one name and size are told apart by their ends") {
@@ -148,23 +148,23 @@ TEST_CASE("every kind of PNG becomes three channels of eight bits") {
   CHECK(decoded(png(2, {"\x80"s}, 1, 0)) == bytes{255, 255, 255, 0, 0, 0});                  // one bit
   CHECK(decoded(png(1, {"\x10\xff\x20\x00\x30\x7f"s}, 16, 2)) == bytes{0x10, 0x20, 0x30});   // sixteen
   CHECK(decoded(png(1, {"\x10\x20\x30\x05"s}, 8, 6)) == bytes{0x10, 0x20, 0x30});            // transparent
-  CHECK(decoded(png(1, {"\x10\x05"s}, 8, 4)) == bytes{0x10, 0x10, 0x10});                    // both
+  CHECK(decoded(png(1, {"\x10\x05"s}, 8, 4)) == bytes{0x10, 0x10, 0x10});                    // grey and transparent
   CHECK(decoded(png(1, {"\x01"s}, 8, 3, png_chunk("PLTE", "\x00\x00\x00\x0a\x0b\x0c"s))) == bytes{10, 11, 12});
   const auto gamma = png_chunk("gAMA", big_endian(100'000));
   CHECK(decoded(png(1, {"\x10\x20\x30"s}, 8, 2, gamma)) == bytes{0x10, 0x20, 0x30});
 }
 
 TEST_CASE("scaling is Pillow's, and the middle is cut out as Python rounds") {
-  // Of Pillow 13: Image.new of these values, resize((2, 2), BILINEAR) of a line of four that each stand twice.
+  // Computed by Pillow 13: resize((2, 2), BILINEAR) of an image with two equal rows of these four values.
   image from{{2, 4}, {}};
   for (int row = 0; row < 2; ++row)
     for (const int value : {0, 100, 200, 250})
       for (int channel = 0; channel < 3; ++channel) from.pixels.push_back(static_cast<std::uint8_t>(value));
-  const auto whole = scaled_and_cut(from, 2);  // nothing to scale: the middle two columns
+  const auto whole = scaled_and_cut(from, 2);  // no scaling: the middle two columns
   CHECK(whole.pixels == std::vector<std::uint8_t>{100, 100, 100, 200, 200, 200, 100, 100, 100, 200, 200, 200});
   const auto smaller = scaled_and_cut(from, 1);
   CHECK(smaller.extent == image_extent{1, 1});
-  // Two columns, of which the first is the middle; weights 3, 3, 1 of 7: (0·3 + 100·3 + 200·1) / 7.
+  // Two columns, the first of which is the middle; weights 3/7, 3/7 and 1/7: (0·3 + 100·3 + 200·1) / 7.
   CHECK(smaller.pixels == std::vector<std::uint8_t>{71, 71, 71});
 }
 
@@ -283,10 +283,10 @@ TEST_CASE("what a decoder does not know is told at once") {
   twelve_bits[frame + 4] = 12;
   CHECK(told(twelve_bits).find("precision") != std::string::npos);
   auto fractions = grey;
-  fractions[frame + 11] = 0x33;  // of the first component
+  fractions[frame + 11] = 0x33;  // sampling factors of the first component
   fractions[frame + 14] = 0x22;
   CHECK(told(fractions).find("libjpeg: ") != std::string::npos);
-  CHECK(told(png(1, {"\x01"s}, 8, 3)).find("PLTE") != std::string::npos);  // a palette that is missing
+  CHECK(told(png(1, {"\x01"s}, 8, 3)).find("PLTE") != std::string::npos);  // the palette is missing
   CHECK(told(png(1, {"\x01"s}, 3, 0)).find("the file is damaged (libpng: ") != std::string::npos);
 }
 

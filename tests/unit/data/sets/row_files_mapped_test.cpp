@@ -1,4 +1,4 @@
-// Rows that are mapped from a .rows file beside their text: when it is believed, and when it is made anew.
+// Rows that are mapped from a .rows file beside their text file: when that file is used, and when it is made again.
 #include "tests/support/doctest.hpp"
 #include "tests/support/sparse_files.hpp"
 
@@ -61,7 +61,7 @@ TEST_CASE("mapped rows are those in memory, and a second run reads them from the
     const auto made = fs::last_write_time(rows);
     const std::string bytes = contents(rows);
     CHECK(same(plain, load(kind, train, test, true)));
-    CHECK(fs::last_write_time(rows) == made);  // not made anew
+    CHECK(fs::last_write_time(rows) == made);  // not made again
     CHECK(contents(rows) == bytes);
     const batch a = make_batch(*plain.train, {}, {5, 17, 5, 20'000}),
                 b = make_batch(*first.train, {}, {5, 17, 5, 20'000});
@@ -84,7 +84,7 @@ TEST_CASE("a .rows file that is damaged, truncated or of another text is not bel
     const auto read_again = [&](const std::string& bytes) {
       folder.write(kind + ".rows", bytes);
       CHECK(same(plain, load(kind, file, {}, true)));
-      CHECK(contents(rows) == good);  // made anew
+      CHECK(contents(rows) == good);  // made again
     };
     for (std::size_t at = 0; at < good.size(); at += 3) {
       for (const int flip : {0x01, 0x80}) {
@@ -104,7 +104,7 @@ TEST_CASE("a .rows file that is damaged, truncated or of another text is not bel
     read_again(good);
     CHECK(same(plain, load(kind, file, {}, true)));
   }
-  // The rows of one format are not those of another.
+  // Rows of one format are not used for another.
   fs::copy_file(folder.path() / "triplets.rows", folder.path() / "libsvm.rows", fs::copy_options::overwrite_existing);
   CHECK(load("libsvm", folder.path() / "libsvm", {}, true).train->size() == 4);
 }
@@ -141,9 +141,9 @@ TEST_CASE("where the rows cannot be written, the answer names the file and the w
   CHECK(holds(told, taken.string() + ".rows: cannot write the file ("));
   CHECK(holds(told, mend));
   CHECK(folder.names() == std::vector<std::string>{"taken", "taken.rows"});
-  const fs::path long_name = folder.write(std::string(250, 'n'), small);  // no room for an ending
+  const fs::path long_name = folder.write(std::string(250, 'n'), small);  // leaves no room for a suffix
   CHECK(holds(failure([&] { load("libsvm", long_name, {}, true); }), mend));
-  if (geteuid() != 0) {  // root may write everywhere
+  if (geteuid() != 0) {  // root may write anywhere
     fs::create_directory(folder.path() / "locked");
     const fs::path locked = folder.write("locked/f", small);
     fs::permissions(locked.parent_path(), fs::perms::owner_read | fs::perms::owner_exec);
@@ -167,9 +167,9 @@ TEST_CASE("a file larger than the memory it is given is turned into rows") {
       if (line.starts_with(wanted)) return std::stoll(line.substr(wanted.size())) << 10;
     return -1LL;
   };
-  std::ofstream{"/proc/self/clear_refs"} << 5 << std::flush;  // the most so far is what there is now
+  std::ofstream{"/proc/self/clear_refs"} << 5 << std::flush;  // resets the peak to the current size
   const long long before = status("VmRSS:");
-  const bool forgotten = status("VmHWM:") < before + 4'000'000;  // not every machine lets a process forget
+  const bool forgotten = status("VmHWM:") < before + 4'000'000;  // not every machine lets a process reset the peak
   const dataset_pair pair = load("libsvm", file, {}, true);
   const long long most = status("VmHWM:") - before;
   CHECK(pair.train->size() == 80'000);
@@ -216,7 +216,7 @@ TEST_CASE("a mapped file that is cut off or overwritten is named, and nothing ou
   act_on([](const fs::path& rows) {
     const auto before = fs::last_write_time(rows);
     std::fstream{rows, std::ios::in | std::ios::out | std::ios::binary} << std::string(fs::file_size(rows), '\x7f');
-    fs::last_write_time(rows, before);  // as a program may do that copies times, too
+    fs::last_write_time(rows, before);  // as after a copy with preserved times
   });
 }
 

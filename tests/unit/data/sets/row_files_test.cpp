@@ -1,4 +1,4 @@
-// LIBSVM's text and ratings, plain and compressed: what is read, and which mistakes are reported.
+// LIBSVM's text format and ratings, plain and compressed: what is read, and which mistakes are reported.
 #include "troupe/data/sets/row_files.hpp"
 
 #include "tests/support/doctest.hpp"
@@ -81,7 +81,7 @@ TEST_CASE("columns are those of both files, and the test set has the training se
     CHECK(at::equal(pair.test->targets, at::tensor({1, 1}, at::kLong)));
     CHECK(pair.files == std::vector<std::string>{train.string(), test.string()});
   }
-  // The labels of the training set become others: what was kept of the test set is of the wrong class.
+  // The labels of the training set change, so the stored rows of the test set have the wrong classes.
   folder.write("train", "2 1:1 4:1\n3 2:1\n2 1:1\n");
   CHECK(at::equal(load("libsvm", train, test, true).test->targets, at::tensor({0, 0}, at::kLong)));
   folder.write("test", "2 9:1\n\n4 1:1\n");
@@ -141,7 +141,7 @@ TEST_CASE("what is wrong in LIBSVM's text is answered with file, line, what was 
       }
     }
   }
-  CHECK(folder.names() == std::vector<std::string>{"f", "f.gz"});  // nothing half written is left
+  CHECK(folder.names() == std::vector<std::string>{"f", "f.gz"});  // no partially written file is left
 }
 
 TEST_CASE("files that cannot be a set are refused") {
@@ -230,7 +230,7 @@ TEST_CASE("lines are handed out whole, wherever the blocks of the file end") {
     wanted.emplace_back(stream.below(line % 50 == 0 ? 400'000 : 4000), static_cast<char>('a' + line % 26));
     text += wanted.back() + (line % 3 == 0 ? "\r\n" : "\n");
   }
-  text.pop_back();  // the last line without an end
+  text.pop_back();  // the last line has no line end
   for (const fs::path& file : {folder.write("f", text), folder.pack("f.gz", text)}) {
     lines read{file, "data.file"};
     for (const std::string& line : wanted) {
@@ -270,7 +270,7 @@ TEST_CASE("items begin behind the users of both files") {
     CHECK(text_of(*pair.test) == "5:1 6:1\n");
     CHECK(at::equal(pair.train->targets, at::tensor({5, 4, 1}, at::kFloat)));
   }
-  // With fewer users in the other file, what was kept of the first is of no use.
+  // The other file has fewer users, so the stored rows of the first file are no longer valid.
   folder.write("test", "0 0 2\n0 7 2\n");
   const dataset_pair pair = load("triplets", train, test, true);
   CHECK(pair.sample_shape == std::vector<std::int64_t>{4, 8});

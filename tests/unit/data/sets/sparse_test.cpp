@@ -48,7 +48,7 @@ dataset tiny() {
           .rows = rows_of({{0, 3}, {}, {1, 2, 4}}, 5)};
 }
 
-// As the paper defines them, from every pair of rows.
+// Computed as the paper defines them, from every pair of rows.
 sparsity by_definition(const row_list& list, std::int64_t columns) {
   sparsity found;
   std::vector<std::size_t> degrees(static_cast<std::size_t>(columns));
@@ -173,12 +173,13 @@ TEST_CASE("without skew all columns are alike, with it some are in many rows") {
   data_source from = small_source();
   from.rows = 6000;
   std::vector<std::int64_t> by_column = touches(*make(from).train->rows);
-  // 6000 rows, each with a column with probability 7/60: 700, and a standard deviation of 25; five of them.
+  // 6000 rows, each with a column with probability 7/60: 700, with a standard deviation of 25. The bound is five of
+  // them.
   for (const std::int64_t count : by_column) CHECK(std::abs(count - 700) < 125);
   from.skew = 3;
   by_column = touches(*make(from).train->rows);
   std::sort(by_column.begin(), by_column.end());
-  // A draw is the most frequent column with probability (1/60)^(1/3) = 0.26, the least 0.0056.
+  // A draw is the most frequent column with probability (1/60)^(1/3) = 0.26, and the least frequent with 0.0056.
   CHECK(by_column.back() > 4800);
   CHECK(by_column.front() < 400);
 }
@@ -191,7 +192,7 @@ TEST_CASE("labels of the built-in sparse set are even, and a plane tells them ap
     const dataset_pair pair = make(from);
     const double above = pair.train->targets.to(at::kFloat).mean().item<double>();
     CHECK(above == doctest::Approx(0.5).epsilon(0.12));
-    // Perceptron, averaged: enough to find the plane.
+    // An averaged perceptron suffices to find the plane.
     std::vector<double> weights(61), mean(61);
     const auto margin = [](const std::vector<double>& at, const sparse_rows::row& row) {
       double sum = at[60];

@@ -84,7 +84,7 @@ TEST_CASE("images, numbers and tokens are read from tensors") {
     const auto sets = load(here.write("a", tokens, tokens + 1));
     CHECK(sets.train->targets.equal(tokens + 1));
     CHECK(sets.train->classes.size() == 7);
-    CHECK(load(here.write("a", tokens, labels({0, 1}))).train->classes.size() == 2);  // of the targets alone
+    CHECK(load(here.write("a", tokens, labels({0, 1}))).train->classes.size() == 2);  // from the targets alone
   }
 }
 
@@ -161,7 +161,7 @@ TEST_CASE("a column of targets is a list of them, and bool is two classes") {
   CHECK(targets_of(two_classes.to(at::kBool).view({3, 1}), inputs).equal(two_classes));
   CHECK(load(here.write("a", inputs, two_classes.to(at::kBool))).train->classes.size() == 2);
   CHECK(targets_of(two_classes.view({3, 1}), at::ones({3, 4}, at::kLong)).equal(two_classes));
-  // One token in each sample: a target per position.
+  // One token per sample: a target for each position.
   CHECK(targets_of(two_classes.view({3, 1}), at::ones({3, 1}, at::kLong)).dim() == 2);
 }
 

@@ -45,7 +45,7 @@ TEST_CASE("samples of a text are windows one behind the other, targets the next 
   CHECK(at::equal(sets.train->targets, at::tensor({0, 3, 2, 0, 1, 2}, at::kLong).view({2, 3})));
   CHECK(sets.train->inputs.is_contiguous());
   CHECK(sets.train->targets.is_contiguous());
-  CHECK(sets.train->inputs.storage().data() == sets.train->targets.storage().data());  // in memory once
+  CHECK(sets.train->inputs.storage().data() == sets.train->targets.storage().data());  // one copy in memory
   CHECK(sets.sample_shape == std::vector<std::int64_t>{3});
   CHECK(sets.test == sets.train);
 }

@@ -156,8 +156,8 @@ TEST_CASE("dropout draws what PyTorch draws from a generator in the same state")
 
 TEST_CASE("networks take other image sizes and numbers of classes") {
   for (const auto& kind : network_kinds()) {
-    if (kind.step != nullptr) continue;                         // of sparse samples
-    if (kind.name == "gpt" || kind.name == "script") continue;  // of texts, and of a file
+    if (kind.step != nullptr) continue;                         // for sparse samples
+    if (kind.name == "gpt" || kind.name == "script") continue;  // for texts, and from a file
     const auto net = make(kind.name.c_str(), 1, {.input = {3, 32, 32}, .classes = 7});
     CHECK(net->forward(pictures(2, 3, 32)).sizes() == at::IntArrayRef{2, 7});
   }
@@ -252,12 +252,12 @@ TEST_CASE("resnet18_small_images has the published number of parameters, under t
 
 TEST_CASE("resnet18_small_images begins with PyTorch's default weights, and is its formula in the first blocks") {
   const auto net = make("resnet18_small_images");
-  // Uniform within 1/sqrt(fan-in): PyTorch's default of convolutions.
+  // Uniform within 1/sqrt(fan-in): PyTorch's default for convolutions.
   const auto weight = tensor_of(*net, "layer4.1.conv2.weight");
   const double bound = 1 / std::sqrt(512.0 * 9);
   CHECK(weight.abs().max().item<double>() <= bound);
   CHECK(weight.std().item<double>() == doctest::Approx(bound / std::sqrt(3.0)).epsilon(0.01));
-  // In training a norm of zeros: all that is left of block 2.0 is the shortcut of relu(stem).
+  // In training, a norm whose weights are zero: of block 2.0, only the shortcut of relu(stem) is left.
   const at::NoGradGuard unrecorded;
   for (const auto& [name, tensor] : net->parameters())
     if (name.find(".bn2.") != std::string::npos) tensor.zero_();
@@ -283,7 +283,7 @@ TEST_CASE("resnet20 pads its shortcuts where it is told to, without parameters")
     CHECK(name.find("downsample") == std::string::npos);
     if (name.find(".bn2.") != std::string::npos) tensor.zero_();
   }
-  // All that is left of the blocks: every second pixel, 8 and 16 channels of zeros on either side.
+  // Only the shortcuts of the blocks are left: every second pixel, and 8 and 16 channels of zeros on either side.
   for (const std::int64_t side : {32, 13}) {
     at::Tensor x = at::conv2d(pictures(2, 3, side), tensor_of(*net, "conv1.weight"), {}, 1, 1);
     x = at::batch_norm(x, {}, {}, {}, {}, true, 0.1, 1e-5, false).relu();
@@ -311,7 +311,7 @@ TEST_CASE("normal weights have their moments, and leave norms and biases alone u
       continue;
     }
     CHECK_FALSE(tensor.equal(tensor_of(*other, name)));
-    const double n = static_cast<double>(tensor.numel());  // five standard errors either side
+    const double n = static_cast<double>(tensor.numel());  // five standard errors on either side
     CHECK(std::abs(tensor.mean().item<double>()) < 5 * 0.01 / std::sqrt(n));
     CHECK(std::abs(tensor.std().item<double>() / 0.01 - 1) < 5 / std::sqrt(2 * n));
     CHECK((tensor.abs() > 0.03).sum().item<double>() < 0.0027 * n + 5 * std::sqrt(0.0027 * n));
@@ -332,7 +332,7 @@ TEST_CASE("normal weights are drawn after the model's own, in the order of its l
   network_shape shape;
   shape.normal = normal_initializer{.deviation = 0.5};
   const auto net = make("lenet", 5, shape);
-  make("lenet", 5);  // leaves the process-wide generator as construction does
+  make("lenet", 5);  // advances the process-wide generator as construction does
   for (const auto* name : {"conv1.weight", "conv2.weight", "fc1.weight", "fc2.weight"}) {
     const auto& tensor = tensor_of(*net, name);
     CAPTURE(name);

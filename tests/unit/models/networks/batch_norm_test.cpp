@@ -28,7 +28,7 @@ using namespace troupe::models;
 
 namespace {
 
-// Two norms with a convolution between them: the gradient of the first depends on what the second exchanges.
+// Two norms with a convolution between them: the gradient of the first depends on the exchange of the second.
 class SmallImpl final : public random_module {
  public:
   SmallImpl() {
@@ -56,12 +56,12 @@ std::unique_ptr<network> small() {
 }
 
 at::Tensor pictures(std::int64_t count) {
-  // Far from zero, where E[x²] − E[x]² in single precision has few digits left.
+  // Far from zero, where E[x²] − E[x]² in single precision has few significant digits.
   return at::arange(count * 3 * 5 * 5, at::kFloat).mul(1.7).sin().reshape({count, 3, 5, 5}) + 4;
 }
 
-// Replicas that meet at each exchange, in double precision: means are averaged; the mean and the variance of all are
-// worked out from E[x²] = v + m², which a double can hold for the values here.
+// Replicas that meet at each exchange, in double precision: means are averaged. The overall mean and variance are
+// computed from E[x²] = v + m², which a double represents accurately for the values here.
 class meeting {
  public:
   explicit meeting(std::size_t members)
@@ -115,7 +115,7 @@ outcome trained(network& net, const at::Tensor& pictures) {
   return made;
 }
 
-// The largest difference, measured by the largest value where that is above 1.
+// Returns the largest difference, relative to the largest value if that is above 1.
 double apart(const at::Tensor& found, const at::Tensor& expected) {
   const at::Tensor right = expected.detach();
   return (found.detach() - right).abs().max().item<double>() / std::max(1.0, right.abs().max().item<double>());
@@ -223,7 +223,7 @@ TEST_CASE("a group finds a small deviation about a large mean in its first step,
         [&, rank] { found[rank] = norms[rank]->forward(pictures[static_cast<std::int64_t>(rank)]).detach(); });
   }
   for (auto& thread : threads) thread.join();
-  // PyTorch's own over the whole batch, in double precision.
+  // PyTorch's batch norm over the whole batch, in double precision.
   torch::nn::BatchNorm2d exact{3};
   exact->to(at::kDouble);
   const at::Tensor expected = exact->forward(pictures.flatten(0, 1).to(at::kDouble)).detach();

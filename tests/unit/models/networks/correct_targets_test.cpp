@@ -38,7 +38,7 @@ TEST_CASE("plain loops find what LibTorch's operators find, of texts too, and wh
   const auto target = at::arange(6).remainder(5).view({2, 3});
   CHECK(counted(loss_kind::cross_entropy, scores, target) == scores.argmax(-1).eq(target).sum().item<std::int64_t>());
   CHECK(counted(loss_kind::cross_entropy, scores.transpose(0, 1), target.t()) ==
-        counted(loss_kind::cross_entropy, scores, target));  // not contiguous: by the operators
+        counted(loss_kind::cross_entropy, scores, target));  // not contiguous: computed by LibTorch's operators
   auto broken = scores.flatten(0, 1).clone();
   const auto nan = std::numeric_limits<float>::quiet_NaN();
   broken[0][2] = nan;

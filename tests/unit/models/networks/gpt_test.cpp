@@ -38,7 +38,7 @@ at::Tensor text(std::int64_t count = 3) {
   return (at::arange(count * 6, at::kLong) * 5 % 9).view({count, 6});
 }
 
-// The formulas of nanoGPT's model.py, written out for the weights of `net`.
+// The formulas of nanoGPT's model.py, written out with the weights of `net`.
 at::Tensor by_formula(const network& net, const at::Tensor& input) {
   std::map<std::string, at::Tensor> of;
   for (const auto& [name, tensor] : net.parameters()) of[name] = tensor.detach();
@@ -89,7 +89,7 @@ TEST_CASE("a gpt is nanoGPT's formulas") {
 }
 
 TEST_CASE("a gpt begins with nanoGPT's weights after torch.manual_seed(1) in Python") {
-  // The first and the last of each, of tests/parity/plain_models.py: Gpt(9, 6, layers=2, width=8, heads=2).
+  // The first and the last score of each, by tests/parity/plain_models.py: Gpt(9, 6, layers=2, width=8, heads=2).
   struct expected {
     const char* name;
     float first, last;
@@ -126,7 +126,7 @@ TEST_CASE("normal weights of a gpt are those of its linear layers, and its outpu
     if (linear)
       CHECK(std::abs(tensor.std().item<double>() / 0.5 - 1) < 5 / std::sqrt(2.0 * static_cast<double>(tensor.numel())));
     else
-      CHECK(tensor.equal(before[index].second));  // norms, biases, the table of positions
+      CHECK(tensor.equal(before[index].second));  // norms, biases and position embeddings
   }
   CHECK(all.front().first == "transformer.wte.weight");
   CHECK(all.back().first == "lm_head.weight");
@@ -135,7 +135,7 @@ TEST_CASE("normal weights of a gpt are those of its linear layers, and its outpu
 
 TEST_CASE("with dropout, attention by hand is that of the fused operator but for what is dropped") {
   auto shape = small;
-  shape.dropout = 1e-12;  // drops nothing, and takes the other way
+  shape.dropout = 1e-12;  // drops nothing, but takes the code path of dropout
   const auto net = make(shape);
   net->train(true);
   net->draw_from(at::detail::createCPUGenerator(1));
@@ -175,9 +175,9 @@ TEST_CASE("both uses of the tied table add to its gradient, in flat storage") {
   bind_gradients(*net, layout, gradient);
   mean_loss(loss_kind::cross_entropy, net->forward(text()), text()).backward();
   const at::Tensor table = gradient.narrow(0, 0, 72).view({9, 8});
-  CHECK(table.ne(0).all().item<bool>());  // characters that no text has get theirs as possible outputs
+  CHECK(table.ne(0).all().item<bool>());  // characters that no text contains get a gradient as possible outputs
   flat.narrow(0, 0, 72).zero_();
-  CHECK(net->forward(text()).abs().max().item<float>() == 0);  // the output's weights are the same memory
+  CHECK(net->forward(text()).abs().max().item<float>() == 0);  // the output layer shares this memory
 }
 
 TEST_CASE("the order of a gpt's gradients is found from characters") {
@@ -185,7 +185,7 @@ TEST_CASE("the order of a gpt's gradients is found from characters") {
   const auto count = layout_of(*net).parameters.size();
   const auto order = gradient_order(*net, small, loss_kind::cross_entropy, sample_kind::characters, true);
   CHECK(order.size() == count);
-  CHECK(order.front() == count - 2);  // the last norm; the table has to wait for its use at the beginning
+  CHECK(order.front() == count - 2);  // the last norm; the table has to wait until backward reaches the embedding
 }
 
 TEST_CASE("under autocast a gpt computes in bfloat16, near what it computes in float32") {

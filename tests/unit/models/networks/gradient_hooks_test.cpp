@@ -16,7 +16,7 @@ using namespace troupe::models;
 
 namespace {
 
-// Scores = input · second · first: a frozen, a tied and two unused parameters among those that are used.
+// Scores = input · second · first: a frozen, a tied and two unused parameters among the used ones.
 class odd_network : public network {
  public:
   odd_network() {
@@ -55,7 +55,7 @@ TEST_CASE("gradients of a network without branches come in the reverse of its re
   const auto net = make_network(*find_network("lenet"), {}, 1);
   indices order = gradient_order(*net, {}, net->loss());
   REQUIRE(order.size() == 8);
-  // The two of one layer come in the order in which autograd visits them: bias and weight, or the other way round.
+  // The two gradients of a layer come in the order in which autograd visits them, which may be either.
   for (std::size_t layer = 0; layer < 4; ++layer) {
     const auto first = order.begin() + static_cast<std::ptrdiff_t>(2 * layer);
     std::sort(first, first + 2, std::greater<>{});
@@ -92,7 +92,7 @@ TEST_CASE("a gradient is told once in each backward pass, also after its memory 
     seen = 0;
     backward(net);
     CHECK(told == indices{1, 3});
-    CHECK(seen > 0);  // by then it is there
+    CHECK(seen > 0);  // the gradient is already there
   }
 }
 

@@ -29,7 +29,7 @@ using namespace troupe::models;
 
 namespace {
 
-// A file that is gone with the test.
+// A file that is removed at the end of the test.
 struct scratch {
   std::filesystem::path path = std::filesystem::temp_directory_path() /
                                ("troupe-script-" + std::to_string(::getpid()) + "-" + std::to_string(count++) + ".pt");
@@ -39,7 +39,7 @@ struct scratch {
   static inline int count = 0;
 };
 
-// y = x·w + b, with a counter that each pass replaces and a parameter that does not learn.
+// y = x·w + b, with a counter that each pass replaces and a parameter that is not trained.
 torch::jit::Module affine(const std::string& forward = "    return torch.matmul(x, self.w) * self.fixed + self.b\n") {
   torch::jit::Module module{"affine"};
   module.register_parameter("w", at::arange(6, at::kFloat).view({3, 2}).requires_grad_(), false);
@@ -75,7 +75,7 @@ TEST_CASE("a script is a network: its parameters, its buffers, its formula") {
   REQUIRE(layout.parameters.size() == 2);
   CHECK(layout.parameters[0].name == "w");
   CHECK(layout.parameter_count == 8);
-  REQUIRE(layout.buffers.size() == 2);  // what does not learn is kept, and counters are exact
+  REQUIRE(layout.buffers.size() == 2);  // parameters that are not trained are kept, and counters are exact
   CHECK(layout.buffers[0].name == "fixed");
   CHECK(layout.buffers[1].integer);
   const at::Tensor y = net->forward(at::ones({1, 3}));
@@ -91,7 +91,7 @@ TEST_CASE("a script lies in flat storage, weights, gradients and buffers that it
   buffer_pool pool;
   std::vector<std::size_t> heard;
   watch_gradients(*net, [&](std::size_t index) { heard.push_back(index); });
-  for (int turn = 1; turn <= 2; ++turn) {  // another memory each step
+  for (int turn = 1; turn <= 2; ++turn) {  // in another memory at each step
     const at::Tensor flat = flatten(*net, layout, pool), gradient = pool.take_zeros(layout.parameter_end);
     bind_weights(*net, layout, flat);
     bind_gradients(*net, layout, gradient);
@@ -125,7 +125,7 @@ TEST_CASE("random operators of a script are found, and only where they draw") {
   CHECK(lstm("2, 0.5, self.training") == names{"lstm"});
   CHECK(lstm("2, 0.0, self.training").empty());
   CHECK(lstm("2, 0.5, False").empty());
-  CHECK(lstm("1, 0.5, self.training").empty());  // what would be dropped lies between layers
+  CHECK(lstm("1, 0.5, self.training").empty());  // dropout applies only between layers
   for (const std::string name : {"gru", "rnn_tanh", "rnn_relu"})
     CHECK(found("    y, _ = torch." + name +
                 "(x, torch.zeros([1, 1, 2]), [self.w, self.w], False, 2, 0.5, True, False, False)\n    return y\n") ==
@@ -136,7 +136,7 @@ TEST_CASE("whole numbers of a script are constants, and code that changes them i
   const scratch file;
   const auto net = network_of(file, affine("    return torch.matmul(x, self.w)[:, self.places]\n"));
   const auto constants = constants_of(*net);
-  REQUIRE(constants.size() == 1);  // and not what counts batches
+  REQUIRE(constants.size() == 1);  // the counter of batches is not a constant
   CHECK(constants[0].first == "places");
   CHECK(constants[0].second.equal(at::arange(2)));
   CHECK(net->forward(at::ones({1, 3})).sizes() == at::IntArrayRef{1, 2});

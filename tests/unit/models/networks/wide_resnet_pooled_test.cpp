@@ -37,7 +37,7 @@ std::map<std::string, at::Tensor> states_of(const network& net) {
   return states;
 }
 
-/// relu(batch norm(convolution)) out of training, by PyTorch's functions.
+/// Computes relu(batch norm(convolution)) in evaluation mode with PyTorch's functions.
 at::Tensor unit(const std::map<std::string, at::Tensor>& states, const std::string& prefix, const std::string& number,
                 const at::Tensor& x) {
   const auto of = [&](const std::string& name) { return states.at(prefix + name); };
@@ -83,7 +83,7 @@ TEST_CASE("wide_resnet_pooled is its formula") {
       const auto prefix = "block" + std::to_string(index) + ".";
       const auto y = unit(states, prefix, "2", unit(states, prefix, "1", x));
       const auto shortcut = states.find(prefix + "shortcut.weight");
-      CHECK((shortcut != states.end()) == (index == 3 || index == 5));  // 16 to 16 is no change of width
+      CHECK((shortcut != states.end()) == (index == 3 || index == 5));  // 16 to 16 channels: no change of width
       x = y + (shortcut == states.end() ? x : at::conv2d(x, shortcut->second, states.at(prefix + "shortcut.bias")));
     }
     const auto positions = side / 28;

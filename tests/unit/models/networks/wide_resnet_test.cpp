@@ -28,7 +28,7 @@ at::Tensor drawn(network& net, const at::Tensor& input, std::uint64_t key) {
 TEST_CASE("wide_resnet is WRN-16-10 unless told otherwise") {
   const auto& kind = *find_network("wide_resnet");
   CHECK(layout_of(*make_network(kind, {.input = {3, 32, 32}}, 1)).parameter_count == 17'116'634);
-  // Deeper by two blocks of two convolutions and two norms in each group: WRN-28-1.
+  // WRN-28-1 is deeper by two blocks of two convolutions and two norms in each group.
   const auto deep = layout_of(*make_network(kind, {.input = {3, 32, 32}, .layers = 4, .width = 1}, 1));
   CHECK(deep.parameter_count == 369'498);
   CHECK(deep.parameters[1].name == "block1.layer.0.bn1.weight");

@@ -66,7 +66,7 @@ TEST_CASE("the layout places each learnable tensor once, on 64-byte boundaries, 
 TEST_CASE("a flattened network holds its weights, and zeros between them") {
   small_network net;
   buffer_pool pool;
-  pool.take(64).fill_(9);  // used memory
+  pool.take(64).fill_(9);  // memory that has been used
   const at::Tensor flat = flatten(net, layout_of(net), pool);
   std::vector<float> expected(64, 0.0f);
   for (int index = 0; index < 6; ++index) expected[static_cast<std::size_t>(index)] = static_cast<float>(index);
@@ -89,7 +89,7 @@ TEST_CASE("bound weights are views: no element is copied, and tensors keep their
   CHECK(net.tensor(0).is_leaf());
   flat.fill_(3);
   CHECK(values(net.tensor(0)) == std::vector<float>(6, 3));
-  CHECK(values(net.tensor(1)) == std::vector<float>(5, 1));  // frozen: outside
+  CHECK(values(net.tensor(1)) == std::vector<float>(5, 1));  // frozen, so not in the flat tensor
 
   SUBCASE("and can be pointed elsewhere, which gives the first memory back") {
     const void* first = flat.data_ptr();
@@ -113,7 +113,7 @@ TEST_CASE("backward adds into the flat gradient, what the unflattened network co
   for (int times = 1; times <= 2; ++times) {
     flat.forward(input).pow(2).sum().backward();
     CHECK(values(gradient.narrow(0, 0, 6)) == values(plain.tensor(0).grad() * times));
-    CHECK(gradient.narrow(0, 6, 42).abs().max().item<float>() == 0);  // padding, and a parameter without use
+    CHECK(gradient.narrow(0, 6, 42).abs().max().item<float>() == 0);  // padding, and an unused parameter
   }
 }
 

@@ -40,7 +40,7 @@ TEST_CASE("the size of a model is known without making it") {
       CHECK(flat_size(kind, shape) == layout_of(*make_network(kind, shape, 1)).total);
       kinds += name != "lenet" || shape.classes == 10;
     }
-  CHECK(kinds + 1 == network_kinds().size());  // a script has its size in its file
+  CHECK(kinds + 1 == network_kinds().size());  // the size of a script is in its file
 }
 
 TEST_CASE("the size of a model that no machine holds is known") {
@@ -48,7 +48,7 @@ TEST_CASE("the size of a model that no machine holds is known") {
   const std::int64_t width = 65'536;
   const auto large = flat_size(mlp, {.input = {1, 8, 8}, .classes = 16, .layers = 1000, .width = width});
   CHECK(large > 900 * width * width);
-  CHECK(at::empty({1}).is_cpu());  // what is made later has memory again
+  CHECK(at::empty({1}).is_cpu());  // later tensors have memory again
   CHECK_THROWS_AS(flat_size(*find_network("vgg11"), {.input = {1, 8, 8}}), std::invalid_argument);
 }
 

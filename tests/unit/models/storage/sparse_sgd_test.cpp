@@ -63,7 +63,7 @@ struct rows {
     return at::tensor(at::ArrayRef<float>{targets.data() + first, count}, at::kFloat);
   }
 
-  // Rows over rows that touch a column.
+  // Returns, for each column, the number of rows divided by the number of rows that touch it.
   std::vector<float> shares() const {
     std::vector<float> touched(static_cast<std::size_t>(columns));
     for (const auto& row : indices) {
@@ -74,7 +74,7 @@ struct rows {
   }
 };
 
-// Rows of two classes with none, one, odd and even numbers of nonzeros.
+// Rows of two classes with zero, one, odd and even numbers of nonzeros.
 rows two_classes() {
   constexpr std::int32_t counts[] = {5, 0, 1, 7, 8, 9, 15, 16, 17, 2, 31, 33, 3, 4, 12, 40, 74, 0, 11, 6};
   std::mt19937 draw{7};
@@ -118,7 +118,7 @@ std::vector<problem> problems() {
           {"matrix_completion", {.input = {users, items}, .classes = 0, .rank = 5}, ratings()}};
 }
 
-// One network, its weights in a flat tensor of their own.
+// One network with its own flat tensor of weights.
 struct subject {
   explicit subject(const problem& of)
       : kind{find_network(of.model)},
@@ -137,7 +137,7 @@ struct subject {
   at::Tensor x;
 };
 
-// Plain SGD by autograd, as every other wiring makes its steps. Returns the sum of the losses.
+// Plain SGD by autograd, as in every other wiring. Returns the sum of the losses.
 double by_autograd(subject& it, const rows& data, const sparse_sgd_options& options) {
   const at::AutoGradMode on{true};
   bind_weights(*it.net, it.layout, it.x);
@@ -197,7 +197,7 @@ TEST_CASE("linear models score a sparse row by w·x") {
   const at::Tensor scores = it.net->forward(batch);
   CHECK(scores.sizes() == at::IntArrayRef{20});
   CHECK(at::allclose(scores, batch.to_dense().matmul(weight[0]), 1e-5, 1e-6));
-  CHECK(scores[1].item<float>() == 0);  // of a row without nonzeros
+  CHECK(scores[1].item<float>() == 0);  // a row without nonzeros
   // d/dw Σ score = Σ x
   scores.sum().backward();
   CHECK(at::allclose(weight.grad(), batch.to_dense().sum(0, true), 1e-5, 1e-6));
@@ -284,7 +284,7 @@ TEST_CASE("a logistic loss is exact far from the boundary") {
     CHECK(loss == doctest::Approx(std::max(-value, 0.0f) + std::log1p(std::exp(-std::abs(value)))));
     CHECK(it.x[0].item<float>() == 1);
   }
-  // Many at once: log 2 each at w = 0, more of them than a double has powers of two.
+  // Many at once: log 2 each at w = 0, more than the number of powers of two in a double.
   it.x.zero_();
   const float one = 1;
   const std::vector<sparse_sample> many(5000, {&column, &one, 1, 0});
@@ -337,7 +337,7 @@ TEST_CASE("no samples make no steps") {
 
 namespace {
 
-// Steps of an svm that never gets there: each adds ½ · 2⁻¹⁰ to every coordinate of its row, exactly.
+// Steps of an svm that never converges: each adds ½ · 2⁻¹⁰ to every coordinate of its row, exactly.
 struct counting {
   static constexpr std::int64_t columns = 24;
   static constexpr std::size_t samples = 20000;
@@ -376,7 +376,7 @@ TEST_CASE("additions of four threads under a lock all count") {
   pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
   troupe::models::process_lock lock{mutex};
   CHECK(counting{}.run({.lr = 0x1p-10, .lock = &lock}, 4) == 4 * counting::columns * counting::samples);
-  CHECK(pthread_mutex_trylock(&mutex) == 0);  // nobody holds it any more
+  CHECK(pthread_mutex_trylock(&mutex) == 0);  // no thread holds it any more
   pthread_mutex_unlock(&mutex);
 }
 

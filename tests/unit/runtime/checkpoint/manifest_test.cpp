@@ -30,7 +30,7 @@ checkpoint::manifest example() {
       .options = {{"csv", {"/folder/é.csv", 7, sha256_of("c")}}}};
 }
 
-/// What is said of a manifest that was changed by someone who also renewed its digest.
+/// Returns why a manifest is refused that was changed and whose digest was renewed.
 std::string refusal(const std::function<void(json&)>& change) {
   auto whole = json::parse(text_of(example()));
   change(whole["manifest"]);

@@ -45,7 +45,7 @@ std::string refusal(const fs::path& path) {
   return "accepted";
 }
 
-/// One layer [2, 3] with a bias [2], as flat storage lays them out.
+/// The flat layout of one layer [2, 3] with a bias [2].
 models::flat_layout tiny_layout() {
   models::flat_layout layout;
   layout.parameters = {{"fc.weight", {2, 3}, 0, 6}, {"fc.bias", {2}, 16, 2}};

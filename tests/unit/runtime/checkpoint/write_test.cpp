@@ -89,7 +89,7 @@ void write(const fs::path& out, std::uint64_t step, std::size_t keep = 2, durabl
   checkpoint::write_checkpoint(out, state_at(step), about_a_run(), keep, files == nullptr ? disk : *files);
 }
 
-/// The step of the newest intact checkpoint, whose contents are compared with what was written; and what was reported.
+/// The step of the newest intact checkpoint, whose contents are compared with the original, and the reports.
 struct found {
   std::uint64_t step{0};
   std::string said;
@@ -193,9 +193,9 @@ TEST_CASE("the newest checkpoints are kept, and what a killed run has left is re
   fs::create_directories(here.out / "checkpoints" / "mine");
   write(here.out, 40, 1);
   CHECK(names() == std::vector<std::string>{"mine", "step-000000000040"});
-  write(here.out, 40, 1);  // again, after a run that was continued was interrupted at once
+  write(here.out, 40, 1);  // again: a continued run was interrupted at once
   CHECK(newest(here.out).step == 40);
-  write(here.out, 25);  // a run that went on from an earlier checkpoint
+  write(here.out, 25);  // a run that was continued from an earlier checkpoint
   CHECK(names() == std::vector<std::string>{"mine", "step-000000000025"});
 }
 
@@ -244,7 +244,7 @@ TEST_CASE("a file that is truncated, missing or changed by one bit costs only it
   const scratch here;
   write(here.out, 10);
   fs::remove(here.out / "model_best.safetensors");
-  overwrite(here.out / "model_best.safetensors", "the best weights");  // not the same file as in the first checkpoint
+  overwrite(here.out / "model_best.safetensors", "the best weights");  // another file than in the first checkpoint
   write(here.out, 20);
   const auto folder = here.out / "checkpoints" / "step-000000000020";
   const auto expect_previous = [&](const std::string& file) {
@@ -267,7 +267,7 @@ TEST_CASE("a file that is truncated, missing or changed by one bit costs only it
       auto flipped = whole;
       flipped[at] = static_cast<char>(flipped[at] ^ (1 << at % 8));
       overwrite(path, flipped);
-      // A flipped bit can leave the manifest valid JSON that refers to other files: it is named or its claim is.
+      // A flipped bit can leave the manifest valid JSON that refers to other files. The message then names those.
       expect_previous(name == "manifest.json" ? "" : name);
     }
     fs::remove(path);
@@ -297,7 +297,7 @@ TEST_CASE("a checkpoint is read only from regular files in its own folder") {
 
 namespace {
 
-/// A checkpoint of `step` and its outputs, as they are sent to the node that keeps copies.
+/// A checkpoint of `step` and its outputs, as sent to the node that keeps copies.
 state_dict packed(const scratch& from, std::uint64_t step) {
   write(from.out, step);
   auto about = about_a_run();

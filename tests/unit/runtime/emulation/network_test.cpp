@@ -65,8 +65,8 @@ std::string refusal(std::vector<topology::link_settings> links) {
 TEST_CASE("a message takes its length and the latency") {
   lines on{with({testing::at("*", {.bandwidth = rate(1000), .latency = 1s})})};
   CHECK(on.pass(0, 1, 500, 0s) == 1500ms);
-  CHECK(on.pass(0, 1, 500, 0s) == 2s);         // waits for the one before
-  CHECK(on.pass(0, 2, 500, 100ms) == 2500ms);  // on the same interface
+  CHECK(on.pass(0, 1, 500, 0s) == 2s);         // waits for the previous one
+  CHECK(on.pass(0, 2, 500, 100ms) == 2500ms);  // also uses that interface
   CHECK(on.pass(0, 1, 500, 10s) == 11500ms);
 }
 
@@ -83,7 +83,7 @@ TEST_CASE("a fast interface receives no faster than the sender sends") {
       with({testing::at("*", {.bandwidth = rate(1000), .latency = 1s}), testing::at("w0", {.bandwidth = rate(100)})})};
   CHECK(on.pass(0, 1, 500, 0s) == 6s);     // 5 s to send, then the latency of the last byte
   CHECK(on.pass(1, 0, 500, 0s) == 6s);     // the first byte arrives after 1 s, and receiving takes 5 s
-  CHECK(on.pass(2, 1, 500, 500ms) == 2s);  // the first one occupies the interface of w1 from 1 s to 1.5 s only
+  CHECK(on.pass(2, 1, 500, 500ms) == 2s);  // the first message occupies the interface of w1 only from 1 s to 1.5 s
 }
 
 TEST_CASE("the last link that applies wins, key by key") {
@@ -91,7 +91,7 @@ TEST_CASE("the last link that applies wins, key by key") {
       with({testing::at("*", {.bandwidth = rate(1000), .latency = 1s}), testing::between("w0", "w1", {.latency = 5s}),
             testing::between("w3", "w2", {.bandwidth = rate(500)})})};
   CHECK(on.pass(2, 3, 500, 0s) == 2s);
-  CHECK(on.pass(2, 1, 500, 0s) == 1500ms);  // the link to w3 is another wire
+  CHECK(on.pass(2, 1, 500, 0s) == 1500ms);  // the link to w3 is a different wire
   CHECK(on.pass(0, 1, 500, 0s) == 5500ms);
   CHECK(on.pass(1, 0, 500, 0s) == 5500ms);
 }
@@ -122,8 +122,8 @@ TEST_CASE("a wire counts what it carries, and how long it makes messages wait") 
   lines on{with({testing::at("*", {.bandwidth = rate(1000), .latency = 1s}),
                  testing::between("w2", "w3", {.bandwidth = rate(500)})})};
   on.pass(0, 1, 500, 0s);
-  on.pass(0, 1, 1000, 0s);    // waits for 500 ms to be sent, and not at all to be received
-  on.pass(3, 1, 500, 200ms);  // received after both
+  on.pass(0, 1, 1000, 0s);    // waits 500 ms to be sent, but not to be received
+  on.pass(3, 1, 500, 200ms);  // received after both others
   on.pass(2, 3, 250, 0s);
   on.all.between(1, 2);  // carries nothing
   const auto all = on.all.usage();

@@ -27,7 +27,7 @@ struct stage_with_lane {
   std::unique_ptr<lane> where = lanes->make({{}, "waits"});
   std::shared_ptr<rendezvous> meeting = where->meeting_point();
 
-  /// Posts a job that waits so many times; returns, once it has ended, how often it was resumed.
+  /// Posts a job that waits so many times. Returns, once it has ended, how often it was resumed.
   template <class Meanwhile>
   int resumed(int times, Meanwhile meanwhile) {
     int count = 0;
@@ -38,7 +38,7 @@ struct stage_with_lane {
       while (came < times && meeting->wait()) ++came;
       return [&count, came] { count = came; };
     });
-    begun.get_future().wait();  // a lane that is closed forgets what it has not begun
+    begun.get_future().wait();  // a lane that is closed drops jobs that it has not begun
     meanwhile();
     owner->receive([](done_atom, const completion& done) { (*done.run)(); });
     return count;
@@ -104,7 +104,7 @@ TEST_CASE("a job that does not return is reported once, and one that waits for i
   CHECK(stage.resumed(1, [&] {
     stage.lanes->report_long_jobs(std::chrono::milliseconds{20}, [&](const std::string& line) {
       reports.push_back(line);
-      reported.set_value();  // throws if there is a second one
+      reported.set_value();  // throws if there is a second report
     });
     reported.get_future().wait();
     release.set_value();

@@ -1,4 +1,4 @@
-// The clock of actors stands still while the process is stopped.
+// The clock of actors is paused while the process is stopped.
 #include "troupe/runtime/launch/patient_scheduler.hpp"
 
 #include "tests/support/doctest.hpp"
@@ -21,7 +21,7 @@ TEST_CASE("only the time in which a process could run is counted") {
   CHECK(time.at(begin + 400ms) == begin + 400ms);
   time.look(begin + 400ms);
   time.look(begin + 800ms);
-  CHECK(time.at(begin + 800ms) == begin + 800ms);  // a busy machine costs nothing
+  CHECK(time.at(begin + 800ms) == begin + 800ms);  // a busy machine does not delay the clock
   SUBCASE("a stop counts as one long gap, as soon as it is over") {
     CHECK(time.at(begin + 800ms + 1h) == begin + 1300ms);
     time.look(begin + 800ms + 1h);

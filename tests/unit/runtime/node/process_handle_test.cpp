@@ -1,4 +1,4 @@
-// A process that has ended, and another one that has its number.
+// A process that has ended, and another process with the same number.
 #include "troupe/runtime/node/process_handle.hpp"
 
 #include "tests/support/doctest.hpp"

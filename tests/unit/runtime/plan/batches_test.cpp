@@ -1,4 +1,4 @@
-// The batches that data settings produce, and the settings that are rejected.
+// The batches that result from data settings, and the settings that are rejected.
 #include "troupe/runtime/plan/batches.hpp"
 
 #include "tests/support/doctest.hpp"
@@ -15,7 +15,7 @@ using namespace troupe;
 
 namespace {
 
-/// Workers that train a model on MNIST, each for itself.
+/// Workers that train a model on MNIST without an exchange.
 topology::topology workers(std::int64_t count, std::int64_t batch_size, const std::string& model = "convnet") {
   topology::topology file;
   file.file = "t.toml";
@@ -130,14 +130,14 @@ TEST_CASE("an evaluation that drops all there is is refused with the numbers") {
   CHECK(refusal(file) == "accepted");
 }
 
-// Images of 28 pixels shrink to one in its last stage.
+// In the last stage of resnet18, images of 28 pixels shrink to one pixel.
 TEST_CASE("a last batch of one sample is refused where batch norm would see one value of each channel") {
   const auto found = refusal(workers(1, 64, "resnet18"), 65);
   CHECK(found.find("t.toml: data.drop_last = false leaves a last batch of one sample, on which resnet18 cannot be "
                    "trained: batch norm needs more than one value per channel in training") == 0);
   CHECK(found.find("; use another data.batch_size, or data.drop_last = true") != std::string::npos);
   CHECK(refusal(workers(1, 64, "resnet18"), 66) == "accepted");
-  CHECK(refusal(workers(1, 64, "resnet20"), 65) == "accepted");  // its maps are of 7 pixels there
+  CHECK(refusal(workers(1, 64, "resnet20"), 65) == "accepted");  // its maps have 7 pixels there
   CHECK(refusal(workers(1, 64), 65) == "accepted");
   auto parts = workers(1, 64, "resnet18");
   parts.data.micro_batch_size = 32;

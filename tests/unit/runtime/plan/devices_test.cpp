@@ -17,7 +17,7 @@ using testing::four_workers;
 
 namespace {
 
-/// A build with CUDA on a machine with so many GPUs.
+/// Describes a build with CUDA on a machine with so many GPUs.
 device::census machine_with(std::size_t gpus) {
   return {.compiled = true,
           .version = "13.0",

@@ -108,11 +108,11 @@ TEST_CASE("a fault happens once, when every worker has made its steps, or at its
   const auto plan = make_plan(four_workers(), 60'000);
   fault_times times{plan, {{.at_step = 2}, {.at_time = 5ms}, {.before = 3}, {.at_step = 0}}};
   CHECK(times.take_due(2, 1s).empty());
-  CHECK(times.take_due(3, 1s).size() == 1);  // the one before a message
+  CHECK(times.take_due(3, 1s).size() == 1);  // the fault before a message
   CHECK(!times.next_due());
   times.begin(1s);
   CHECK((times.next_due() == 1s + 5ms));
-  CHECK(times.take_due(3, 1s).size() == 1);  // at step 0
+  CHECK(times.take_due(3, 1s).size() == 1);  // the fault at step 0
   for (std::uint32_t rank = 0; rank < 4; ++rank) {
     times.note_step(rank, 1);
     CHECK(times.take_due(3, 1s).empty());

@@ -191,7 +191,7 @@ TEST_CASE("ranks count through the nodes, and the first has what is there but on
     CAPTURE(actor.label.name);
     CHECK(actor.node == (actor.label.id.what < role::evaluator && actor.label.id.rank > 0 ? 1 : 0));
   }
-  // Of the ring 0 → 1 → 2 → 3 → 0 two edges cross, of six messages each: 2 · 3 chunks.
+  // Two edges of the ring 0 → 1 → 2 → 3 → 0 cross nodes, with six messages each: 2 · 3 chunks.
   CHECK(plan.between_nodes().edges == 2);
   CHECK(plan.between_nodes().messages == 12);
   const auto text = describe(plan);
@@ -394,7 +394,7 @@ TEST_CASE("buckets cover the parameters once, from the back, and carry as many b
   const auto& buckets = plan.exchanges[0].buckets;
   REQUIRE(buckets.size() >= 4);
   auto end = plan.layout.parameter_end;
-  for (const auto& bucket : buckets) {  // gradients come in the reverse order of registration here
+  for (const auto& bucket : buckets) {  // this network produces gradients in the reverse order of registration
     CHECK(bucket.first + bucket.count == end);
     end = bucket.first;
   }

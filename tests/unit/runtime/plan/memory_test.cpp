@@ -1,4 +1,4 @@
-// Sizes that no machine has are refused when the plan is made, before anything of that size is allocated.
+// Sizes beyond any machine are refused when the plan is made, before anything of that size is allocated.
 #include "tests/support/doctest.hpp"
 #include "tests/support/plan_refusal.hpp"
 #include "tests/support/plans.hpp"
@@ -29,7 +29,7 @@ TEST_CASE("a model that is larger than the memory is refused with its size") {
   file.model.width = 65'536;
   file.model.layers = 1000;
   const auto text = refusal(file);
-  CHECK(says(text, "the model mlp has 4,290,"));  // 999 · 65,536² and some
+  CHECK(says(text, "the model mlp has 4,290,"));  // slightly more than 999 · 65,536²
   CHECK(says(text, "a worker needs at least 31.2 TiB"));
   CHECK(says(text, "available on this machine"));
 }

@@ -18,7 +18,7 @@ using namespace troupe;
 
 namespace {
 
-/// A plan of this file for lenet on 6,400 samples of MNIST, batch 16 unless it says otherwise.
+/// Makes a plan of this file for lenet on 6,400 samples of MNIST, with batch 16 unless the file sets another.
 plan planned(const std::string& text) {
   auto file = topology::parse(text, "t.toml", {"model.name=lenet", "data.name=mnist"});
   return make_plan(file, 6'400);
@@ -126,9 +126,9 @@ TEST_CASE("the schedule ends at min_lr, of whatever rate it begins with, and may
                                   "\"epoch\"\n") +
                             "[run]\nepochs = 4\n")
                         .optimizer;
-  CHECK(made.schedule.hold == 100);  // 6,400 samples, 64 a step
+  CHECK(made.schedule.hold == 100);  // 6,400 samples, 64 per step
   CHECK(made.lr * made.schedule.at(400) == doctest::Approx(0.1));
-  CHECK(made.lr * made.schedule.at(299) == doctest::Approx(0.25));  // half of the way at epoch 2
+  CHECK(made.lr * made.schedule.at(299) == doctest::Approx(0.25));  // half-way at epoch 2
   CHECK(planned(wired(all_reduce)).optimizer.schedule.hold == 1);
   CHECK(refusal(wired("", "schedule = \"cosine\"\nmin_lr = 0.2"))
             .find("optimizer.min_lr = 0.2 exceeds the learning rate "

@@ -1,4 +1,4 @@
-// What a plan makes of the samples: their extents and targets, batches and epochs.
+// What a plan derives from the samples: their extents and targets, batches and epochs.
 #include "tests/support/doctest.hpp"
 #include "tests/support/plan_refusal.hpp"
 #include "tests/support/plans.hpp"

@@ -91,7 +91,7 @@ TEST_CASE("a changed byte is found") {
     other[i] ^= std::byte{4};
     try {
       const auto found = parse(other);
-      CHECK(i + 16 >= bytes.size());  // the end may be what is cut off
+      CHECK(i + 16 >= bytes.size());  // a change of the end can look like a recording that was cut off
       CHECK((found.entries == all));
       CHECK_FALSE(found.complete);
     } catch (const damaged&) {

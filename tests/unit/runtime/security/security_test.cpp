@@ -195,7 +195,7 @@ TEST_CASE("a secret is made once, and for its owner only") {
   fs::permissions(path, own);
   std::ofstream(path) << "short\n";
   {
-    const auto pipe = folder.path() / "pipe";  // to which nobody writes
+    const auto pipe = folder.path() / "pipe";  // without a writer
     REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
     CHECK(refusal([&] { security::secret_in(pipe); }).find("this is a pipe, not a regular file; remove it") !=
           std::string::npos);
@@ -259,10 +259,10 @@ TEST_CASE("a launcher decides which node a process is") {
     };
     for (const auto* host : {"host", "node01", "node1", "web-02", "ip-10-0-0-1", "3f2a1b4c5d60", "2", "-1", ""})
       CHECK_MESSAGE(refused(host, here), host);
-    CHECK(refused("troupe-1", {"other-0", "other-1"}));  // the file knows the hosts by name, and this is none of them
+    CHECK(refused("troupe-1", {"other-0", "other-1"}));  // the file lists hosts by name, and none of them is this host
     CHECK(refused("node01.left", {"node01.right", "node02.right"}));
     CHECK(refused("10", {"10.0.0.1", "10.0.0.2"}));
-    CHECK_FALSE(refused("node01", {"node01", "node01"}));  // two nodes at this host
+    CHECK_FALSE(refused("node01", {"node01", "node01"}));  // two nodes on this host
     CHECK_FALSE(refused("host", {"10.0.0.1", "10.0.0.1"}, "10.0.0.1"));
   }
 }

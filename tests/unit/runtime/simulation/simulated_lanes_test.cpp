@@ -1,4 +1,4 @@
-// When what a job sends leaves in virtual time: at the moment of the job at which it would be ready.
+// When the messages of a job are sent in virtual time: at the moment of the job at which they would be ready.
 #include "troupe/runtime/simulation/simulated_lanes.hpp"
 
 #include "tests/support/doctest.hpp"
@@ -26,7 +26,7 @@ using namespace troupe;
 using namespace std::chrono_literals;
 using std::chrono::microseconds;
 
-/// Gradients of 900 µs each after copies of 1 µs per element.
+/// Gradients of 900 µs each, after copies of 1 µs per element.
 microseconds length_of(const actor_label&, const task& what) {
   return what.gradients * 900us + microseconds{what.elements};
 }
@@ -35,7 +35,7 @@ caf::behavior runs_completions(caf::event_based_actor*) {
   return {[](done_atom, const completion& done) { (*done.run)(); }};
 }
 
-/// Lanes of one owner, and when their jobs sent what.
+/// Lanes of one owner, and the times at which their jobs sent messages.
 struct virtual_stage {
   testing::stepped_config config;
   caf::actor_system system{config};
@@ -154,7 +154,7 @@ TEST_CASE("a job that waits for its owner leaves its core to others") {
       });
   other->post(stage.owner, {.what = task::kind::advance, .gradients = 1}, [&stage] { return stage.mark("other"); });
   stage.run();
-  // Each has half of the core until 600 µs, and then the other one has it alone.
+  // Each has half of the core until 600 µs. Then the other lane has the whole core.
   CHECK(stage.sent ==
         std::map<std::string, microseconds>{{"asks", 600us}, {"other", 1200us}, {"waiting", 600us + 5000us + 600us}});
 }

@@ -46,7 +46,7 @@ TEST_CASE("fingerprints are compared by what both have, and by all that every bu
   CHECK(differing(here, {{"CPU", "one"}, {"arithmetic", "76543210"}}) ==
         "arithmetic is 76543210 there and 01234567 here");
   CHECK(differing(here, {{"CPU", "two"}, {"arithmetic", "01234567"}}) == "CPU is two there and one here");
-  CHECK(differing(here, {{"CPU", "one"}}).empty());  // a checkpoint of an earlier build
+  CHECK(differing(here, {{"CPU", "one"}}).empty());  // a checkpoint of an older build
   CHECK(differing(here, {{"arithmetic", "01234567"}}) == "CPU is unknown there and one here");
 }
 

@@ -1,4 +1,4 @@
-// Files that grow while a run goes on, and outputs that wait.
+// Files that grow during a run, and outputs that wait.
 #include "troupe/runtime/support/appended_file.hpp"
 
 #include "tests/support/doctest.hpp"

@@ -29,7 +29,7 @@ struct fake_system {
   }
 };
 
-/// "0: 0 1; 1: 2 3", or "0: any".
+/// Returns text such as "0: 0 1; 1: 2 3", or "0: any".
 std::string text_of(const std::vector<numa_node>& nodes) {
   std::string text;
   for (const auto& node : nodes) {
@@ -61,7 +61,7 @@ TEST_CASE("a node of memory alone, or one that is offline, is none to run on") {
 
 TEST_CASE("what lies beside the nodes is passed by") {
   const fake_system system;
-  system.says("node0", "0");  // no line's end
+  system.says("node0", "0");  // without a line end
   system.says("nodes", "1\n");
   system.says("node", "1\n");
   system.says("node01", "1\n");

@@ -1,4 +1,4 @@
-// Channels over a pair of sockets: who gets through the handshake, and what arrives afterwards.
+// Channels over a pair of sockets: which handshakes succeed, and what arrives afterwards.
 #include "troupe/runtime/tcp/channel.hpp"
 
 #include "tests/support/doctest.hpp"
@@ -56,7 +56,7 @@ bool step(channel& side, std::string& problem) {
   }
 }
 
-/// Two ends, of which one has dialled node "alpha" for control messages.
+/// Two ends, one of which has dialled node "alpha" for control messages.
 struct meeting {
   wire between;
   std::unique_ptr<channel> dialled, accepted;
@@ -66,7 +66,7 @@ struct meeting {
       : dialled(dialling.dialled(between.ends[0], node, plane::control)),
         accepted(accepting.accepted(between.ends[1])) {}
 
-  /// Returns whether both get through.
+  /// Returns whether both handshakes succeed.
   bool succeeds() {
     bool first = false, second = false;
     constexpr int enough = 20;
@@ -110,7 +110,7 @@ security::shared_secret secret_of(unsigned char what) {
   return made;
 }
 
-/// Certificates of alpha and beta in a folder of their own.
+/// Certificates of alpha and beta in a temporary folder.
 struct authority {
   testing::scratch folder;
   explicit authority(int days = 1) {
@@ -182,7 +182,7 @@ TEST_CASE("nobody gets in who does not know the secret") {
 TEST_CASE("no byte of a proof may change") {
   constexpr std::size_t proof_of_dialled = 40, bytes = 72;
   for (std::size_t at = proof_of_dialled; at < bytes; ++at) {
-    wire first, second;  // with somebody in between
+    wire first, second;  // with a man in the middle
     const auto dialled = secret_channels(secret_of(1))->dialled(first.ends[0], "alpha", plane::control);
     const auto accepted = secret_channels(secret_of(1))->accepted(second.ends[1]);
     std::string problem, of_dialled, from_dialled;

@@ -1,4 +1,4 @@
-// Control links over loopback: how nodes join, what they say afterwards, and how silence is noticed.
+// Control links over loopback: how nodes join, which messages they send afterwards, and how silence is noticed.
 #include "tests/support/doctest.hpp"
 #include "tests/support/linked_nodes.hpp"
 #include "tests/support/stranger.hpp"

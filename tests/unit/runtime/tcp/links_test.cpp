@@ -1,4 +1,4 @@
-// Links over loopback, several nodes in one process: what arrives, what is bounded, and which nodes are lost.
+// Links over loopback, several nodes in one process: what arrives, which buffers are bounded, which nodes are lost.
 #include "tests/support/doctest.hpp"
 #include "tests/support/linked_nodes.hpp"
 
@@ -109,7 +109,7 @@ TEST_CASE("no more than the window is under way while the receiver holds receipt
   std::this_thread::sleep_for(30ms);
   CHECK(both.b.count() == 4);  // 16 MiB
   CHECK(both.b.pool.allocated() <= 4);
-  both.b.links.tensors->send(0, 0, piece_of(1, 0, values));  // the other way is open
+  both.b.links.tensors->send(0, 0, piece_of(1, 0, values));  // the other direction is open
   CHECK(both.a.wait_frames(1));
   both.b.take_receipts().clear();
   REQUIRE(both.b.wait_frames(12));
@@ -176,17 +176,17 @@ TEST_CASE("a node that goes away is lost to the others, once") {
   pair_of_nodes both{{.timeout = 100ms}};
   both.b.leave();
   REQUIRE(both.a.wait([&] { return !both.a.lost.empty(); }));
-  std::this_thread::sleep_for(120ms);  // beyond the time for links
+  std::this_thread::sleep_for(120ms);  // longer than the time limit for links
   REQUIRE(both.a.losses().size() == 1);
   CHECK(both.a.losses()[0].first == 1);
   CHECK_FALSE(both.a.losses()[0].second.empty());
-  both.a.links.tensors->send(1, 1, piece_of(0, 1, at::ones({16})));  // goes nowhere
+  both.a.links.tensors->send(1, 1, piece_of(0, 1, at::ones({16})));  // is dropped
   CHECK(both.a.times_linked() == 1);
 }
 
 TEST_CASE("a node that is dialled and never answers is lost when the time is over") {
   const auto where = addresses(2);
-  node a{0, where};  // listens, and is never told to link: the kernel takes the connection
+  node a{0, where};  // listens but does not link: the kernel accepts the connection
   node b{1, where, {.timeout = 100ms}};
   b.link();
   REQUIRE(b.wait([&] { return !b.lost.empty(); }));

@@ -33,7 +33,7 @@ TEST_CASE("a node lost before all links are made is lost once, and a late one of
   a.link();
   auto b = std::make_unique<node>(1, where);
   b->link();
-  // Node 2 is never there, so that nobody hears of links. Node 1 is linked once it can send.
+  // Node 2 never connects, so `linked` is not reported. Node 1 is linked as soon as it can send.
   for (int i = 0; i < 1000 && a.count() == 0; ++i) {
     b->links.tensors->send(0, 0, piece_of(1, 0, at::ones({1})));
     std::this_thread::sleep_for(2ms);
@@ -64,11 +64,11 @@ TEST_CASE("a stranger who speaks something else is left at once, and disturbs no
   CHECK(is_left_after([](auto& one) { one.say(std::string(1000, 'x')); }));
   CHECK(is_left_after([](auto& one) { one.say("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"); }));
   CHECK(is_left_after([](auto& one) { one.greet(session_id{std::byte{'o'}}, 1); }));  // another session
-  CHECK(is_left_after([](auto& one) { one.greet(our_session, 1); }));                 // is linked already
-  CHECK(is_left_after([](auto& one) { one.greet(our_session, 0); }));                 // us
-  CHECK(is_left_after([](auto& one) { one.greet(our_session, 2); }));                 // nobody
+  CHECK(is_left_after([](auto& one) { one.greet(our_session, 1); }));                 // a node that is linked already
+  CHECK(is_left_after([](auto& one) { one.greet(our_session, 0); }));                 // this node itself
+  CHECK(is_left_after([](auto& one) { one.greet(our_session, 2); }));                 // a node that does not exist
   CHECK(is_left_after([](auto& one) { one.greet(our_session, ~0u); }));
-  CHECK(is_left_after([&](auto& one) {  // a hello that was damaged
+  CHECK(is_left_after([&](auto& one) {  // a damaged hello
     one.say(hello);
     one.say(std::string(16, 'x'));
   }));
@@ -106,7 +106,7 @@ TEST_CASE("a hundred strangers before the links are made keep nobody out") {
   const auto where = addresses(3);
   node b{1, where};
   b.link();
-  node a{0, where};  // takes the connection of node 1, and says nothing yet
+  node a{0, where};  // accepts the connection of node 1, and sends nothing yet
   std::this_thread::sleep_for(50ms);
   std::vector<std::unique_ptr<stranger>> crowd;
   for (int i = 0; i < 100; ++i) crowd.push_back(std::make_unique<stranger>(where[1]));

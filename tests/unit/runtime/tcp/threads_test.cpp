@@ -1,4 +1,4 @@
-// What a connection does on the thread of its caller, and that links end while a connection is being established.
+// The work of a connection on the thread of its caller. Links that end while a connection is being established.
 #include "tests/support/doctest.hpp"
 #include "tests/support/linked_nodes.hpp"
 
@@ -32,14 +32,14 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A channel that may refuse to send before it has received something, as TLS does in the middle of a message of its
-/// own.
+/// A channel that may refuse to send before it has received something, like TLS in the middle of one of its own
+/// messages.
 struct hungry_channel final : channel {
   struct state {
     bool hungry{false};
     int refused{0};
   };
-  static constexpr int patience = 1000;  ///< Then it sends all the same, so that this test ends.
+  static constexpr int patience = 1000;  ///< Afterwards it sends nevertheless, so that this test ends.
 
   std::unique_ptr<channel> inner;
   state& now;
@@ -100,7 +100,7 @@ struct connection_by_hand {
     io->poll();
   }
 
-  /// Returns the number of bytes that have been sent by now.
+  /// Returns the number of bytes that have been sent so far.
   std::size_t sent() {
     std::vector<std::byte> room(1 << 20);
     std::size_t total = 0;
@@ -123,7 +123,7 @@ struct connection_by_hand {
   }
 };
 
-/// Listens on loopback and accepts nobody, so that the kernel soon leaves further connections without an answer.
+/// Listens on loopback without accepting, so that the kernel soon stops answering further connections.
 struct silent_port {
   int listener = ::socket(AF_INET, SOCK_STREAM, 0);
   std::vector<int> waiting{};
@@ -156,7 +156,7 @@ TEST_CASE("a small frame leaves on the thread of its sender, and a large one onl
   one.send(16);
   CHECK(one.sent() == header_bytes + 16 * sizeof(float));
   one.send(100'000);
-  one.send(16);  // not before the one that waits
+  one.send(16);  // not before the frame that waits
   CHECK(one.sent() == 0);
   std::size_t total = 0;
   for (int i = 0; i < 1000 && total < 2 * header_bytes + 100'016 * sizeof(float); ++i) {
@@ -188,7 +188,7 @@ TEST_CASE("links end at once while a node that they dial does not answer") {
   auto dials = std::make_unique<node>(1, where, node::options{.patience = 8s});
   dials->open();
   pollfd none{-1, 0, 0};
-  ::poll(&none, 1, 100);  // time to begin; if it is too short, the test shows less
+  ::poll(&none, 1, 100);  // time to begin; if it is too short, the test covers less
   const auto begin = std::chrono::steady_clock::now();
   dials.reset();
   CHECK(std::chrono::steady_clock::now() - begin < 4s);

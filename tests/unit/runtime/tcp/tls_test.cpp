@@ -1,5 +1,5 @@
-// Sessions of TLS after the handshake: a link that stops in the middle of a record, a peer that ends its session, and
-// new keys.
+// TLS sessions after the handshake: a link that stops in the middle of a record, a peer that ends its session, and new
+// keys.
 #include "troupe/runtime/tcp/tls.hpp"
 
 #include "tests/support/doctest.hpp"
@@ -44,7 +44,7 @@ struct authority {
   security::credential_files files(const std::string& node) const { return security::files_in(folder.path(), node); }
 };
 
-/// Passes on what is said on two connections, that for control and that for tensors, until it is told to stop.
+/// Forwards two connections, one for control and one for tensors, until it is told to stop.
 class relay {
  public:
   relay(const topology::endpoint& where, topology::endpoint to) : door_(where), to_(std::move(to)) {
@@ -55,7 +55,7 @@ class relay {
     thread_.join();
   }
 
-  /// Passes on `bytes` more of what the dialling side says, and from then on nothing in either direction.
+  /// Forwards `bytes` more bytes from the dialling side, and then nothing in either direction.
   void stop_after(std::int64_t bytes) { left_ = bytes; }
 
  private:
@@ -78,7 +78,7 @@ class relay {
   }
 
   void work() {
-    std::array<int, 4> ends{};  // each that has dialled, followed by the one that it has reached
+    std::array<int, 4> ends{};  // each end that has dialled, followed by the end that it has reached
     for (std::size_t i = 0; i < ends.size(); i += 2) {
       ends.at(i) = door_.accept();
       ends.at(i + 1) = dial();
@@ -96,7 +96,7 @@ class relay {
 
   listener door_;
   topology::endpoint to_;
-  std::atomic<std::int64_t> left_{-1};  ///< Negative: everything.
+  std::atomic<std::int64_t> left_{-1};  ///< Negative: everything is forwarded.
   std::atomic<bool> over_{false};
   std::thread thread_;
 };
@@ -113,7 +113,7 @@ struct wire {
   wire& operator=(const wire&) = delete;
 };
 
-/// Somebody with a certificate who speaks TLS through OpenSSL itself.
+/// A visitor with a certificate that uses OpenSSL directly.
 struct visitor {
   std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context{SSL_CTX_new(TLS_client_method()), SSL_CTX_free};
   std::unique_ptr<SSL, decltype(&SSL_free)> session{nullptr, SSL_free};
@@ -137,18 +137,18 @@ struct visitor {
   }
 };
 
-/// An accepting side that speaks TLS through OpenSSL itself, whose bytes reach the other side when it is told so.
+/// An accepting side that uses OpenSSL directly. Its bytes reach the other side only when the test forwards them.
 struct host {
   std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context{SSL_CTX_new(TLS_server_method()), SSL_CTX_free};
   std::unique_ptr<SSL, decltype(&SSL_free)> session{nullptr, SSL_free};
   int socket;
-  std::string held{};  ///< Bytes that it has sent, and that have not been passed on.
+  std::string held{};  ///< Bytes that it has sent and that have not been forwarded.
 
   host(const security::credential_files& files, int end) : socket(end) {
     SSL_CTX_use_certificate_file(context.get(), files.certificate.c_str(), SSL_FILETYPE_PEM);
     SSL_CTX_use_PrivateKey_file(context.get(), files.key.c_str(), SSL_FILETYPE_PEM);
     SSL_CTX_load_verify_file(context.get(), files.authority.c_str());
-    SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);  // a ticket then has the certificate of the client
+    SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);  // a ticket then has the client's certificate
     SSL_CTX_set_session_id_context(context.get(), reinterpret_cast<const unsigned char*>("host"), 4);
     SSL_CTX_set_num_tickets(context.get(), 1);
     SSL_CTX_set_max_send_fragment(context.get(), 512);
@@ -165,7 +165,7 @@ struct host {
     SSL_set_accept_state(session.get());
   }
 
-  /// Takes in what the other side has sent, and holds what this side has to send.
+  /// Processes the bytes from the other side, and holds the bytes of this side.
   void turn() {
     std::array<char, 4096> room{};
     for (;;) {
@@ -305,7 +305,7 @@ TEST_CASE("nothing can be sent while a message of the protocol has arrived in pa
     if (SSL_is_init_finished(peer.session.get()) == 0) peer.pass_on(peer.held.size());
   }
   REQUIRE(done);
-  // What is held is a ticket, which the client does not want, in several records.
+  // The held bytes are a ticket in several records, which the client does not want.
   const auto first = 5 + 256 * static_cast<std::size_t>(static_cast<unsigned char>(peer.held.at(3))) +
                      static_cast<std::size_t>(static_cast<unsigned char>(peer.held.at(4)));
   REQUIRE(first < peer.held.size());

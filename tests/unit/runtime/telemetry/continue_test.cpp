@@ -61,7 +61,7 @@ record line_of(const std::string& event, std::uint64_t step, std::optional<doubl
 using files = std::map<pattern_option, fs::path>;
 const files options{{pattern_option::csv, "of.csv"}, {pattern_option::epoch_log, "of.txt"}};
 
-/// The journal of a run in the folder "out", and what it printed.
+/// The journal of a run in the folder "out", and its messages.
 struct run {
   explicit run(bool continues = false, const files& beside = options,
                std::shared_ptr<durable_files> disk = std::make_shared<durable_files>())
@@ -124,7 +124,7 @@ std::string refusal(const std::function<void()>& act) {
   return "accepted";
 }
 
-/// A run with a checkpoint after two epochs that goes on for a third, and the files at the checkpoint.
+/// Runs three epochs with a checkpoint after the second one. Returns the files at the checkpoint.
 std::map<std::string, std::string> interrupted_run() {
   run first;
   first.journal.write(line_of("start", 0));
@@ -150,7 +150,7 @@ TEST_CASE("a run that is continued has the outputs that it had at the checkpoint
   const auto files = cut_back();
   CHECK(contents() == then);
   CHECK(files.size() == 2);
-  cut_back();  // a run that is killed while it is cut back
+  cut_back();  // a run that is killed while its outputs are cut back
   CHECK(contents() == then);
   {
     run second(true, files);
@@ -170,7 +170,7 @@ TEST_CASE("a run that is continued has the outputs that it had at the checkpoint
   CHECK(now.at("out/epochs.csv") == then.at("out/epochs.csv") + telemetry::csv_line(line_of("epoch", 3, 0.875)) + "\n");
   CHECK(now.at("of.csv") == "time,val_accuracy\n0.0,0.0\n1.0,0.5\n2.0,0.75\n3.0,0.875\n");
   CHECK(now.at("of.txt") == then.at("of.txt") + "3  3.00  nan  87.50\n");
-  // The best weights of the checkpoint share a file with those that were put back; neither is written in place.
+  // The best weights of the checkpoint share a file with the restored ones. Neither is overwritten in place.
   CHECK(read("out/checkpoints/step-000000000002/model_best.safetensors") == then.at("out/model_best.safetensors"));
   CHECK(now.at("out/model_best.safetensors") != then.at("out/model_best.safetensors"));
 }
@@ -224,7 +224,7 @@ TEST_CASE("a run whose metrics are gone, or are another file, continues from its
     for (const auto* same : {"out/epochs.csv", "of.csv", "of.txt", "out/model_best.safetensors"})
       CHECK(now.at(same) == then.at(same));
     CHECK(said.find("the metrics of the steps before 2 are missing in out/metrics.jsonl") != std::string::npos);
-    CHECK(read("out/model.safetensors.other") == weights);  // maybe of another run
+    CHECK(read("out/model.safetensors.other") == weights);  // it may belong to another run
     if (what == "missing") continue;
     CHECK(said.find("out/metrics.jsonl is not the file that this run has written; it is kept as "
                     "out/metrics.jsonl.other\n") != std::string::npos);
@@ -279,7 +279,7 @@ TEST_CASE("a file of an option is cut only if it is the one that the run has wri
   const auto whole = read(path);
   const auto said = [](const files& given = {}) { return refusal([&] { cut_back(given); }); };
   const auto becomes = [&](const std::string& text) { std::ofstream(path, std::ios::trunc) << text; };
-  becomes(whole + "rm -rf\n");  // not lines of such a file
+  becomes(whole + "rm -rf\n");  // these are not lines of such a file
   CHECK(said().starts_with(path + ": the file has other contents"));
   CHECK(read(path) == whole + "rm -rf\n");
   becomes("T" + whole.substr(1));
@@ -344,7 +344,7 @@ TEST_CASE("a disk that is full for a while costs two lines, and nothing else") {
     one.keep(2);
     one.epoch(3, 0.875);
     if (interrupted) {
-      CHECK(read("out/metrics.jsonl").ends_with("}\n"));  // a follower sees whole lines
+      CHECK(read("out/metrics.jsonl").ends_with("}\n"));  // a reader that follows the file sees whole lines
       CHECK(one.said ==
             "warning: cannot write out/model_best.safetensors: File too large; the run continues, and tries "
             "again\n");
@@ -413,7 +413,7 @@ TEST_CASE("outputs that are never written are named at the end, after a short wa
   const working_folder here;
   run one(false, {});
   one.journal.write(line_of("start", 0));
-  fs::create_directories("out/epochs.csv.troupe-tmp");  // in the way of the temporary file
+  fs::create_directories("out/epochs.csv.troupe-tmp");  // in place of the temporary file
   one.epoch(1, 0.5);
   one.journal.save({.origin = {}, .values = at::zeros({tiny_plan().layout.total})});
   one.said.clear();

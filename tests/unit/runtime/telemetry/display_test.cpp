@@ -1,4 +1,4 @@
-// What a run shows on a terminal and in a pipe.
+// The output of a run on a terminal and in a pipe.
 #include "troupe/runtime/telemetry/display.hpp"
 
 #include "tests/support/doctest.hpp"
@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Columns that a terminal shows of UTF-8 text.
+/// Returns the number of columns of UTF-8 text on a terminal.
 std::size_t columns(const std::string& text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0u) != 0x80u; }));
@@ -74,7 +74,7 @@ TEST_CASE("a terminal shows one line for each epoch, with a bar, within 80 colum
   shown->write(epoch_record(1, 100, 4, 0.1834, 0.9731));
   line = said();
   CHECK(line.starts_with("\r\x1b[Kepoch 1/3 ━━━━━━━━ 100%   1203 img/s  loss 0.1834  val 97.31 %  0:04 (0:04)\n"));
-  CHECK(line.find("\r\x1b[Kepoch 2/3") != std::string::npos);  // the live line goes on below
+  CHECK(line.find("\r\x1b[Kepoch 2/3") != std::string::npos);  // the live line continues below
   auto end = of_event("end", 300, 41);
   end.status = "interrupted";
   shown->write(end);
@@ -91,7 +91,7 @@ TEST_CASE("a line of a long run stays within 80 columns") {
   const auto line = out.str();
   CHECK(line.find("epoch  99/160 ") != std::string::npos);
   CHECK(line.find("  99:00:00 (99:00:00)\n") != std::string::npos);
-  CHECK(columns(line) - 5 <= 79);  // less "\r\x1b[K" and the end of the line
+  CHECK(columns(line) - 5 <= 79);  // without "\r\x1b[K" and the line end
   auto with_accuracy = epoch_record(99, 9'900, 356'400, 0.1834, 0.9731);
   with_accuracy.train_accuracy = 0.871;
   out.str("");
@@ -192,7 +192,7 @@ TEST_CASE("an epoch's line is about the whole epoch, an evaluation's about the s
       telemetry::make_line_display({.steps = 100, .steps_per_epoch = 100, .samples_per_step = 10, .folder = ""}, out);
   continued->write(of_event("resume", 90, 8));
   continued->write(epoch);
-  CHECK(out.str().find("train") == std::string::npos);  // that of the first 90 steps is not known
+  CHECK(out.str().find("train") == std::string::npos);  // the training loss of the first 90 steps is unknown
 }
 
 TEST_CASE("a run that stops early says why") {

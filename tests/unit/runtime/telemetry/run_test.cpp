@@ -1,4 +1,4 @@
-// The folder of a run and the files in it and beside it.
+// The folder of a run, the files in it, and the files beside it.
 #include "tests/support/doctest.hpp"
 #include "tests/support/records.hpp"
 #include "tests/support/scratch.hpp"
@@ -68,7 +68,7 @@ TEST_CASE("a folder with a finished run is refused unless it may be overwritten"
     telemetry::run_folder({.out = "deep/out"}, launch_time).write(name, "old");
   };
   leave("epochs.csv");
-  CHECK(refusal({.out = "deep/out"}) == "accepted");  // a run that did not finish
+  CHECK(refusal({.out = "deep/out"}) == "accepted");  // a run that was not finished
   {
     const telemetry::run_folder folder({.out = "deep/out"}, launch_time);
     folder.write("epochs.csv", "old");
@@ -139,7 +139,7 @@ TEST_CASE("files that are not of a run are neither removed nor replaced, unless 
   CHECK(names_in("mine") ==
         std::vector<std::string>{".troupe-run", ".writable", "notes.txt", "recorded_from", "topology.toml.tmp"});
   CHECK(read("mine/recorded_from/notes") == "mine");
-  // A file alone, a copy of a topology, and a folder with the name of the marker make no run of a folder.
+  // A single file, a copy of a topology, or a folder named like the marker does not make the folder that of a run.
   for (const auto* name : {"one/notes.txt", "two/topology.toml", "three/.troupe-run/file"}) {
     fs::create_directories(fs::path(name).parent_path());
     std::ofstream(name) << "mine";
@@ -228,7 +228,7 @@ TEST_CASE("a folder that is removed while a run writes to it is made again, unle
                        std::runtime_error);
   CHECK(read("out/model.safetensors") == "another");
   fs::remove_all("out");
-  fs::copy("moved", "out", fs::copy_options::recursive);  // as if it was mounted again
+  fs::copy("moved", "out", fs::copy_options::recursive);  // as if it had been mounted again
   std::ofstream("out/model_best.safetensors") << "ours";
   CHECK(folder.restore());
 }
@@ -335,7 +335,7 @@ TEST_CASE("a journal leaves the files of the contract") {
   CHECK(read("out/epochs.csv") == telemetry::csv_header() + "\n");
   journal.write(epoch_record(1, 2, 0.5, 0.25, 0.5));
   CHECK(read("out/epochs.csv") == telemetry::csv_header() + "\n1,2,0.5,1203.0,0.25,0.25,0.5,0,0.5,0.05,0.25,,0.25\n");
-  CHECK(read("times/of.csv") == "time,val_accuracy\n0.0,0.0\n0.2,0.5\n");  // a quarter to even, as Python rounds it
+  CHECK(read("times/of.csv") == "time,val_accuracy\n0.0,0.0\n0.2,0.5\n");  // rounds half to even, as Python does
   CHECK(read("times/of.txt") == "1  0.25  0.2500  50.00\n");
   journal.keep({.origin = {}, .values = at::ones({plan.layout.total})});
   const snapshot diverged{.origin = {},
@@ -429,8 +429,8 @@ TEST_CASE("numbers are rounded and printed as Python does") {
   CHECK(as_python_rounds(12, 1) == "12.0");
   CHECK(as_python_rounds(0.25, 1) == "0.2");
   CHECK(as_python_rounds(0.75, 1) == "0.8");
-  CHECK(as_python_rounds(0.35, 1) == "0.3");  // a little below 0.35 in binary
-  CHECK(as_python_rounds(0.45, 1) == "0.5");  // a little above
+  CHECK(as_python_rounds(0.35, 1) == "0.3");  // slightly below 0.35 in binary
+  CHECK(as_python_rounds(0.45, 1) == "0.5");  // slightly above
   CHECK(as_python_rounds(2.675, 2) == "2.67");
   CHECK(as_python_rounds(1234.0625, 3) == "1234.062");
   CHECK(as_python_rounds(99.96, 1) == "100.0");
@@ -463,7 +463,7 @@ TEST_CASE("the files of options take what is theirs of a run") {
 }
 
 TEST_CASE("a table tells of each class, their means and the accuracy") {
-  // Of 4 a and 6 b: 3 a were taken for a, 4 b for b.
+  // 4 samples of a and 6 of b: 3 of a were classified as a, 4 of b as b.
   const std::vector<telemetry::named_counts> classes{{"a", {.samples = 4, .found = 5, .correct = 3}},
                                                      {"b", {.samples = 6, .found = 5, .correct = 4}}};
   CHECK(telemetry::table_of(classes) ==

@@ -1,4 +1,4 @@
-// The file trace.json: valid JSON whatever happens, and bounded.
+// The file trace.json: valid JSON whatever happens, and of bounded size.
 #include "tests/support/doctest.hpp"
 #include "tests/support/full_disk.hpp"
 #include "tests/support/scratch.hpp"
@@ -87,7 +87,7 @@ TEST_CASE("a trace is written as it grows, and takes nothing more once it is clo
   CHECK(!std::filesystem::exists(path));
   const trace_track track{file, "worker 0"};
   for (int i = 0; i < 10'000; ++i) track.add("wait for exchange", i * 1us, (i + 1) * 1us);
-  CHECK(std::filesystem::file_size(path) > 500'000);  // it holds back 64 KiB at most
+  CHECK(std::filesystem::file_size(path) > 500'000);  // it buffers at most 64 KiB
   file->close();
   track.add("wait for exchange", 1s, 2s);
   const trace_track later{file, "worker 1"};

@@ -17,9 +17,9 @@ using namespace troupe;
 namespace {
 
 struct mistake {
-  std::string text;                ///< Of the file t.toml.
+  std::string text;                ///< Content of the file t.toml.
   std::string place;               ///< line:column, or the override.
-  std::vector<std::string> words;  ///< All of them are said.
+  std::vector<std::string> words;  ///< All of them must occur in the message.
   std::vector<std::string> overrides{};
 };
 
@@ -253,7 +253,7 @@ const std::vector<mistake> mistakes = {
      "2:9",
      {"workers.count is 3", "4 workers in total", "use 4, or remove workers.count"}},
     {"[workers]\ncount = 3\n[data]\nglobal_batch_size = 8\n[[node]]\nname = \"a\"\nworkers = 2\n",
-     "2:9",  // and no word of 3 workers that cannot share 8 samples: the number is not settled
+     "2:9",  // nothing about 3 workers that cannot share 8 samples, since their number is not settled
      {"workers.count is 3", "2 workers in total"}},
     {"[data]\nglobal_batch_size = 9\n[[node]]\nname = \"a\"\nworkers = 2\n", "2:21", {"2 workers cannot share"}},
     {"[[node]]\nname = \"a\"\nworkers = 1000000\n[[node]]\nname = \"b\"\n",

@@ -21,7 +21,7 @@ using namespace troupe;
 
 namespace {
 
-/// Draws legal topologies: any value within the range of its row, then what the rules between keys ask for.
+/// Draws valid topologies: any value within the range of its row, adjusted to the rules between keys.
 class generator {
  public:
   explicit generator(std::uint64_t seed) : random_(seed) {}
@@ -74,7 +74,7 @@ class generator {
     if (models::find_network(file.model.name)->step) file.workers.precision = "float32";
     if (file.optimizer.name != "sgd") file.optimizer.momentum = 0;
     if (file.optimizer.name == "sgd") file.optimizer.eps.reset();
-    if (file.optimizer.name == "novograd") file.optimizer.name = "adamw";  // which several servers can do, too
+    if (file.optimizer.name == "novograd") file.optimizer.name = "adamw";  // several servers can apply adamw, too
     if (file.optimizer.name == "sgd" || file.optimizer.betas.size() != 2) file.optimizer.betas = {};
     if (file.optimizer.momentum == 0) file.optimizer.nesterov = false;
     fit_optimizer(file);
@@ -91,7 +91,7 @@ class generator {
     for (topology::exchange_settings& each : file.exchanges) {
       if (makes_the_step(each)) {
         each.every = {1, false};
-        file.optimizer.clip_norm.reset();  // which several servers cannot do
+        file.optimizer.clip_norm.reset();  // several servers cannot clip
       }
       each.sends = name_of(find_exchange(each.kind)->carries.front().sends);
       do each.options = options(*find_exchange(each.kind), file.workers.count);
@@ -102,20 +102,20 @@ class generator {
     }
     file.workers.loop = {};
     const auto completed = topology::parse(topology::print(file), file.file);
-    file.workers.loop = completed.workers.loop;  // the usual one
-    file.data = completed.data;                  // with what this data set goes by
-    file.model = completed.model;                // and this model
+    file.workers.loop = completed.workers.loop;  // the default
+    file.data = completed.data;                  // with the defaults of this data set
+    file.model = completed.model;                // and of this model
     return file;
   }
 
  private:
   std::uint64_t below(std::uint64_t n) { return random_() % n; }
 
-  /// Keys that only some optimizers, schedules or models read.
+  /// Resets keys that only some optimizers, schedules or models use.
   static void fit_optimizer(topology::topology& file) {
     topology::optimizer_settings& drawn = file.optimizer;
     const topology::optimizer_settings usual;
-    drawn.grad_averaging = usual.grad_averaging;  // of novograd alone
+    drawn.grad_averaging = usual.grad_averaging;  // only for novograd
     drawn.moment_start = usual.moment_start;
     if (drawn.scale_lr == "none") drawn.base_batch_size.reset();
     if (drawn.scale_lr != "none" && file.data.global_batch_size) drawn.base_batch_size = 256;
@@ -146,13 +146,13 @@ class generator {
     drawn.initializer_bias = usual.initializer_bias;
   }
 
-  /// Then it is used in each step, and by no other exchange's side.
+  /// Returns whether the exchange makes the step. Such an exchange happens in each step and is the only one.
   static bool makes_the_step(const topology::exchange_settings& each) {
     const carriage& usual = find_exchange(each.kind)->carries.front();
     return usual.sends == slot::gradient && usual.answers == slot::parameters;
   }
 
-  /// A value for each setting with a default, and now and then for one without.
+  /// Returns a value for each setting with a default, and occasionally for one without.
   setting_values options(const exchange_kind& kind, std::int64_t workers) {
     setting_values drawn;
     for (const setting& row : kind.settings) {
@@ -176,7 +176,7 @@ class generator {
     return !kind->check || !kind->check(names, each.options);
   }
 
-  /// Numbers of as many digits as there are.
+  /// Draws numbers with as many digits as possible.
   std::vector<std::vector<double>> doubly_stochastic(std::size_t n) {
     std::vector<std::vector<double>> rows(n, std::vector<double>(n));
     const double stays = static_cast<double>(below(1'000'000)) / 3e6,
@@ -199,7 +199,7 @@ class generator {
   }
 
   double real(const setting& row) {
-    while (true) {  // any bits that make a number in the range
+    while (true) {  // any bits that represent a number in the range
       const double drawn = below(2) == 0 ? std::bit_cast<double>(random_()) : static_cast<double>(below(1000)) / 1000;
       if (topology::allowed(row, drawn)) return drawn;
     }
@@ -229,7 +229,7 @@ class generator {
         return std::to_string(1 + below(1000)) + (below(2) == 0 ? "Mbit/s" : "KiB/s");
       case setting_type::every:
         return topology::print_interval({1 + below(1'000'000), below(2) == 0});
-      case setting_type::endpoint:  // no two of one host
+      case setting_type::endpoint:  // no two on one host
         return "[fe80::" + std::to_string(hosts_++) + "]:" + std::to_string(below(65'535));
       case setting_type::reals:
       case setting_type::real_or_reals:

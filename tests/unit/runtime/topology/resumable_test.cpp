@@ -20,7 +20,7 @@ namespace {
 const std::string text =
     "[run]\nepochs = 2\n[workers]\ncount = 4\n[[exchange]]\nname = \"ring\"\nkind = \"gossip\"\nevery = 2\n";
 
-/// Returns the message if the run of `text`, changed by `before`, is continued with `now`.
+/// Returns the message when the run of `text`, changed by `before`, is continued with `now`.
 std::string refusal(const std::vector<std::string>& now, const std::vector<std::string>& before = {},
                     const std::string& more = "") {
   try {
@@ -104,7 +104,7 @@ TEST_CASE("a key that a checkpoint lacks had its default") {
   CHECK(continued(newer, {}) == "accepted");
   CHECK(continued(newer, {"run.budget=worker", "exchange.ring.encoding=float32"}) == "accepted");
   CHECK(continued(newer, {"run.budget=total"}).find("run.budget was unset and is \"total\"") != std::string::npos);
-  // It is filled in because of the other key, so only that one is reported.
+  // data.alpha has a value only because of the other key, so only that key is reported.
   CHECK(continued({"data.alpha"}, {"data.split=dirichlet"}).find("data.alpha") == std::string::npos);
   CHECK(continued({"exchange.0.kind"}, {}).find("exchange.kind was unset and is \"gossip\"") != std::string::npos);
 }

@@ -14,7 +14,7 @@ using namespace troupe;
 namespace {
 
 struct mistake {
-  std::string text;  ///< Of the file t.toml.
+  std::string text;  ///< Content of the file t.toml.
   std::string place;
   std::vector<std::string> words;
 };

@@ -1,5 +1,5 @@
-// What every implementation of control links and of tensor links promises: over TCP, in the memory of a process, and in
-// the simulated network.
+// The contract of every implementation of control links and of tensor links: over TCP, in the memory of a process, and
+// in the simulated network.
 #include "tests/support/doctest.hpp"
 #include "tests/support/linked_nodes.hpp"
 #include "tests/support/memory_links.hpp"
@@ -31,7 +31,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// The links of all nodes of a run, of one implementation.
+/// The links of all nodes of a run, in one implementation.
 struct network {
   std::string name;
   std::vector<links> nodes{};
@@ -85,7 +85,7 @@ using maker = network (*)(std::uint32_t nodes);
 constexpr maker control_networks[]{over_tcp, in_simulation};
 constexpr maker tensor_networks[]{over_tcp, in_memory, in_simulation};
 
-/// What the listeners of a node have been told.
+/// The events that the listeners of a node have received.
 struct notes {
   std::mutex mutex;
   std::vector<std::pair<std::uint32_t, control::message>> heard;
@@ -103,7 +103,7 @@ struct notes {
   }
 };
 
-/// A run of nodes on some network, and what they have heard.
+/// A run of nodes on some network, and the events that they have received.
 struct run {
   network on;
   std::vector<std::unique_ptr<notes>> of;
@@ -217,7 +217,7 @@ TEST_CASE("control links: a visitor that is refused hears why, and is told nothi
     nodes.open_control(1);
     REQUIRE(nodes.wait([&] { return !nodes.of[1]->heard.empty(); }));
     CHECK(std::get<control::refusal>(nodes.of[1]->heard[0].second).reason == "no");
-    nodes.on.nodes[0].control->tell(1, control::end{});  // goes nowhere
+    nodes.on.nodes[0].control->tell(1, control::end{});  // is dropped
     nodes.pass_some_time();
     CHECK(nodes.of[1]->heard.size() == 1);
     CHECK(nodes.of[0]->heard.empty());
@@ -231,7 +231,7 @@ TEST_CASE("control links: a node that ends is told to the first one, once, and h
     nodes.join_all();
     nodes.on.nodes[2] = {};
     REQUIRE(nodes.wait([&] { return !nodes.of[0]->parted.empty(); }));
-    nodes.on.nodes[0].control->tell(2, control::end{});  // goes nowhere
+    nodes.on.nodes[0].control->tell(2, control::end{});  // is dropped
     nodes.pass_some_time();
     CHECK(nodes.of[0]->parted == std::vector<std::uint32_t>{2});
     CHECK(nodes.of[1]->parted.empty());
@@ -296,7 +296,7 @@ TEST_CASE("tensor links: nothing arrives, and nobody is linked, before all are o
     if (nodes.on.nodes[0].control) nodes.join_all();
     nodes.link(0);
     nodes.link(1);
-    nodes.on.nodes[2].tensors->send(0, 0, piece_of(2, 0, at::ones({1})));  // not open: goes nowhere
+    nodes.on.nodes[2].tensors->send(0, 0, piece_of(2, 0, at::ones({1})));  // not open: is dropped
     nodes.pass_some_time();
     for (const auto& each : nodes.of) CHECK(each->linked == 0);
     CHECK(nodes.of[0]->frames.empty());
@@ -312,7 +312,7 @@ TEST_CASE("tensor links: a node that ends is lost to all others, once, and they 
     nodes.link_all();
     nodes.on.nodes[2] = {};
     REQUIRE(nodes.wait([&] { return !nodes.of[0]->lost.empty() && !nodes.of[1]->lost.empty(); }));
-    nodes.on.nodes[0].tensors->send(2, 2, piece_of(0, 0, at::ones({1})));  // goes nowhere
+    nodes.on.nodes[0].tensors->send(2, 2, piece_of(0, 0, at::ones({1})));  // is dropped
     nodes.on.nodes[0].tensors->send(1, 1, piece_of(0, 1, at::ones({1})));
     REQUIRE(nodes.wait([&] { return nodes.of[1]->frames.size() == 1; }));
     nodes.pass_some_time();

@@ -1,4 +1,4 @@
-// Control messages as bytes, and which of them a node believes.
+// Control messages as bytes, and which of them a node accepts.
 #include "troupe/runtime/transport/control.hpp"
 
 #include "tests/support/control_messages.hpp"
@@ -114,7 +114,7 @@ TEST_CASE("a node believes what the other one may say, about its own ranks only"
   CHECK(refusal_of(control::link_lost{3, ""}, 1, 0) ==
         "received the control message link_lost about a node that does not exist");
   CHECK(refusal_of(control::who_waits{~0u}, 0, 1) != "");
-  // 128 plus the signal is the status of the run: -128 would make it a success.
+  // 128 plus the signal is the status of the run; -128 would turn it into success.
   for (const int signal : {-128, 0, 9, 128, 256}) CHECK(refusal_of(control::interrupted{signal}, 1, 0) != "");
   for (const int signal : {SIGHUP, SIGINT, SIGTERM}) CHECK(refusal_of(control::interrupted{signal}, 1, 0).empty());
 }

@@ -1,4 +1,4 @@
-// The frame as bytes, and what is rejected.
+// Frames as bytes, and which frames are rejected.
 #include "troupe/runtime/transport/frame.hpp"
 
 #include "tests/fuzz/frames.hpp"
@@ -78,7 +78,7 @@ std::vector<std::byte> bytes_of(const frame_header& header, const at::Tensor& va
   return bytes_of(header, std::span{static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()});
 }
 
-/// Feeds all bytes, as many at once as `next` says and there is room for; returns the frames.
+/// Feeds all bytes, at most `next` at once and as far as there is room. Returns the frames.
 std::vector<frame> read(frame_reader& reader, std::span<const std::byte> bytes,
                         const std::function<std::size_t()>& next) {
   std::vector<frame> frames;
@@ -104,7 +104,7 @@ T field_at(const header_array& bytes, std::size_t offset) {
   return value;
 }
 
-/// Puts `value` at an offset of a header, and makes its checksum right again.
+/// Puts `value` at an offset of a header and updates its checksum.
 template <class T>
 header_array with(header_array bytes, std::size_t offset, T value) {
   std::memcpy(bytes.data() + offset, &value, sizeof(T));
@@ -379,7 +379,7 @@ TEST_CASE("streams of good and of mutated frames do no harm to a connection") {
     greeted += result.greeted ? 1 : 0;
     refused += result.refused ? 1 : 0;
   }
-  // Half of the streams follow a hello, and more bring one; so there is something to see on either side.
+  // Half of the streams follow a hello, and some others contain one, so both outcomes are covered.
   CHECK(greeted > streams / 2);
   CHECK(arrived > streams / 4);
   CHECK(refused > streams / 4);
@@ -405,7 +405,7 @@ TEST_CASE("states and copies are cut into frames and put together again, each by
       REQUIRE(frames.size() == 1);
       CHECK(frames[0].header.kind == (is_copy ? frame_kind::copy : frame_kind::state));
       whole = together.add(frames[0].as_state_piece());
-      const auto refused = refusal(encode(header));  // by a node that keeps no copies
+      const auto refused = refusal(encode(header));  // a node that keeps no copies
       CHECK(refused == (is_copy ? "received a frame with a checkpoint, of which this node keeps no copy" : ""));
     }
     REQUIRE(whole);

@@ -1,5 +1,5 @@
-// How a simulated run is compared with a real one. The simulations are formulas here, so that what explains the
-// difference is known.
+// How a simulated run is compared with a real one. The simulations here are formulas, so that the causes of the
+// difference are known.
 #include "troupe/tools/comparing/calibration.hpp"
 
 #include "tests/support/doctest.hpp"
@@ -36,7 +36,7 @@ count = 2
 kind = "all_reduce"
 )";
 
-/// Two workers that make 100 steps each; beside the gradient, a step computes for 1 ms and waits for 2 ms.
+/// Two workers that make 100 steps each. In addition to the gradient, a step computes for 1 ms and waits for 2 ms.
 run_figures predicted_with(microseconds gradient) {
   const auto seconds = std::chrono::duration<double>(gradient).count();
   return {.workers = 2,
@@ -72,7 +72,7 @@ TEST_CASE("what explains a difference adds up to it") {
   auto real = predicted_with(6ms);
   real.busy += 200 * 0.004;  // waiting for samples
   real.data_wait += 200 * 0.004;
-  real.train_seconds += 100 * (0.004 + 0.010);  // and 10 ms of something else
+  real.train_seconds += 100 * (0.004 + 0.010);  // and 10 ms of an unknown cause
   const auto why = explain(real, predicted_with(5ms), 5ms, predicted_with);
   CHECK(why.whole == doctest::Approx(1.5));
   CHECK(why.of_gradient == doctest::Approx(0.1).epsilon(0.05));

@@ -1,4 +1,4 @@
-// The numbers of a comparison: what is read from metrics.jsonl, medians and ranges, time to a target, time left.
+// The numbers of a comparison: values read from metrics.jsonl, medians and ranges, time to a target, time left.
 #include "tests/support/doctest.hpp"
 
 #include "troupe/runtime/topology/error.hpp"

@@ -1,4 +1,4 @@
-// Where the time of a run went, from numbers that can be checked by hand.
+// How the time of a run was spent, from numbers that can be checked by hand.
 #include "tests/support/doctest.hpp"
 
 #include "troupe/runtime/topology/error.hpp"

@@ -20,7 +20,7 @@ using namespace troupe::testing;
 
 namespace {
 
-/// The frames of the nodes, x and y being their middles.
+/// Returns the frames of the nodes; x and y are their centres.
 std::vector<box> frames_of(const std::string& dot) {
   static const std::regex pattern("bb=\"([-.0-9]+),([-.0-9]+),([-.0-9]+),([-.0-9]+)\", style=");
   std::vector<box> frames;

@@ -22,7 +22,7 @@ using namespace troupe::testing;
 
 namespace {
 
-/// Each worker with its four neighbours on a grid that wraps around.
+/// Connects each worker with its four neighbours on a grid that wraps around.
 plan torus(std::uint32_t rows, std::uint32_t columns) {
   std::set<std::pair<std::uint32_t, std::uint32_t>> tied;
   for (std::uint32_t i = 0; i < rows * columns; ++i)
@@ -102,7 +102,7 @@ TEST_CASE("the DOT text has an edge for each of the plan, however it is drawn") 
 }
 
 TEST_CASE("over six workers that all exchange with each other are bundled at a hub") {
-  CHECK(count(to_dot(mesh(6)), "style=invis") == 15);  // the way back of each line
+  CHECK(count(to_dot(mesh(6)), "style=invis") == 15);  // the reverse edge of each line
   const auto dot = to_dot(mesh(12));
   CHECK(count(dot, "style=invis") == 132);
   CHECK(count(dot, ">each of the 12 with every other<") == 1);
@@ -185,7 +185,7 @@ TEST_CASE("a caption names the settings that are not as usual") {
   exchange.kind = &kind;
   exchange.settings = {{"send", std::string("whole")}, {"bucket_mb", 25.0}, {"alpha", 0.5}, {"lock", false}};
   CHECK(to_dot(plan).find(">exchange: test_exchange of the gradient<") != std::string::npos);
-  exchange.settings["bucket_mb"] = 3.0;  // without effect
+  exchange.settings["bucket_mb"] = 3.0;  // has no effect
   exchange.settings["lock"] = true;
   CHECK(to_dot(plan).find(">exchange: test_exchange (lock = true) of the gradient<") != std::string::npos);
   exchange.settings = {{"send", std::string("bucket")}, {"bucket_mb", 25.0}};
@@ -231,7 +231,7 @@ TEST_CASE("a drawing renders to the same SVG every time") {
   CHECK(svg.starts_with("<?xml"));
   CHECK(svg.find("a &amp; b.toml") != std::string::npos);
   CHECK(svg.find(">w3<") != std::string::npos);
-  CHECK(svg.find("topologies") == std::string::npos);  // no paths
+  CHECK(svg.find("topologies") == std::string::npos);  // without paths
 }
 
 TEST_CASE("each colour of a drawing has a counterpart on a dark page") {

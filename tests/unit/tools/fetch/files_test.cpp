@@ -31,7 +31,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// An HTTP server on loopback: gives each request to `answer` and sends back what that returns, one connection each.
+/// An HTTP server on loopback: passes each request to `answer` and sends back the result, one connection per request.
 class server {
  public:
   explicit server(std::function<std::string(const std::string& request)> answer) : answer_(std::move(answer)) {
@@ -93,13 +93,13 @@ std::string whole(const std::string& body) {
   return reply("200 OK", body, body.size());
 }
 
-/// The offset that a request asks to begin at.
+/// Returns the offset at which a request asks to begin.
 std::size_t offset_of(const std::string& request) {
   const auto at = request.find("Range: bytes=");
   return at == std::string::npos ? 0 : std::stoul(request.substr(at + 13));
 }
 
-/// What a server that can resume answers.
+/// Returns the answer of a server that can resume.
 std::string from(const std::string& body, const std::string& request) {
   const auto first = offset_of(request);
   if (first == 0) return whole(body);
@@ -109,7 +109,7 @@ std::string from(const std::string& body, const std::string& request) {
 }
 
 const auto content = "abc"s;
-/// Of "abc": FIPS 180-2, appendix B.1.
+/// SHA-256 of "abc": FIPS 180-2, appendix B.1.
 const auto content_sum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"s;
 
 fetch::source source_at(const std::vector<std::string>& mirrors) {
@@ -208,7 +208,7 @@ TEST_CASE("without a network one hears what to do by hand") {
   std::string closed;
   {
     closed = server([](const auto&) { return ""s; }).url();
-  }  // nobody listens there any more
+  }  // the port is closed now
   CHECK(failure(source_at({closed}), here.folder) != "fetched");
   CHECK(fs::is_empty(here.folder));
   here.put(here.part(), "a");
@@ -217,7 +217,7 @@ TEST_CASE("without a network one hears what to do by hand") {
   CHECK(said.find("try again later to resume the download, or download these files into " + here.folder.string() +
                   " yourself:\n") != std::string::npos);
   CHECK(said.ends_with("  " + closed + "file.gz"));
-  CHECK(read(here.part()) == "a");  // still good to go on with
+  CHECK(read(here.part()) == "a");  // can still be resumed
 }
 
 TEST_CASE("a file that is not the published one is left alone") {
@@ -242,7 +242,7 @@ struct member {
   std::string link{};
 };
 
-// At level 0 the bytes are the same by every zlib.
+// At level 0, every version of zlib writes the same bytes.
 std::string gzipped_tar(const std::vector<member>& members, int level = 6) {
   std::string tar;
   for (const auto& [name, content, type, link] : members) {
@@ -277,7 +277,7 @@ std::string gzipped_tar(const std::vector<member>& members, int level = 6) {
   return packed;
 }
 
-/// Returns the outcome of unpacking an archive in `here` that is to contain "one" and "two" of three bytes each.
+/// Unpacks an archive in `here` that must contain "one" and "two" of three bytes each. Returns the outcome.
 std::string unpacked(const scratch& here, const std::string& archive) {
   here.put(here.file(), archive);
   try {
@@ -327,7 +327,7 @@ TEST_CASE("an archive that wants to write elsewhere, or anything else, writes no
     CHECK(!fs::exists(here.folder / "one.part"));
   }
   CHECK(unpacked(here, gzipped_tar({{"../one", "111"}, {"/two", "222"}})) ==
-        "unpacked");  // into the folder all the same
+        "unpacked");  // nevertheless into the folder
   CHECK(read(here.folder / "one") == "111");
   CHECK(!fs::exists(here.folder.parent_path() / "one"));
 }

@@ -1,4 +1,4 @@
-// What `troupe top` reads, from servers of any kind, and what edges and links have carried.
+// The responses that `troupe top` reads, from servers of any kind, and the traffic of edges and links.
 #include "tests/support/doctest.hpp"
 #include "tests/support/records.hpp"
 
@@ -39,7 +39,7 @@ run_facts asynchronous() {
   return facts;
 }
 
-/// What has been carried `seconds` after the beginning.
+/// Returns the traffic `seconds` after the beginning.
 void carried(traffic_point& now, int seconds) {
   const auto bytes = static_cast<std::uint64_t>(1000 * seconds);
   now.edges = {{.from = 0, .to = 1, .messages = bytes / 100, .bytes = bytes, .staleness = 3, .wire = "w0"}};

@@ -1,4 +1,4 @@
-// What those who watch a run get to see: the history, the page, the metrics, and the answers to requests of any kind.
+// The views of a running run: the history, the page, the metrics, and the answers to requests of any kind.
 #include "tests/support/doctest.hpp"
 #include "tests/support/records.hpp"
 #include "tests/support/scratch.hpp"
@@ -58,7 +58,7 @@ record with_workers(record line, std::uint64_t steps) {
   return line;
 }
 
-/// A history of two epochs, at whose end worker 3 turns out to be slow.
+/// A history of two epochs. At their end, worker 3 turns out to be slow.
 std::shared_ptr<history> two_epochs() {
   auto made = std::make_shared<history>(false);
   made->write(of_event("start"));

@@ -1,5 +1,5 @@
-// How gradients are divided into buckets, and what a member of buckets rejects. members_test.cpp tests that all orders
-// of messages give the same bits.
+// How gradients are divided into buckets, and which parts a member of buckets rejects. members_test.cpp tests that all
+// orders of messages give the same bits.
 #include "troupe/algorithms/exchange/around/buckets.hpp"
 
 #include "tests/support/exchange_pump.hpp"
@@ -29,7 +29,7 @@ std::vector<range> cut(const std::vector<std::size_t>& order, std::int64_t first
 
 TEST_CASE("buckets fill up in the order in which gradients come") {
   CHECK((cut({2, 1, 0}, 1, 1) == ranges{{64, 112}, {48, 16}, {0, 48}}));
-  CHECK((cut({2, 1, 0}, 1, 1000) == ranges{{64, 112}, {0, 64}}));  // a small first one, all the rest
+  CHECK((cut({2, 1, 0}, 1, 1000) == ranges{{64, 112}, {0, 64}}));  // a small first bucket, then all the rest
   CHECK((cut({2, 1, 0}, 1000, 1000) == ranges{{0, 176}}));
   CHECK((cut({2, 1, 0}, 101, 1000) == ranges{{48, 128}, {0, 48}}));
   CHECK((cut({0, 1, 2}, 40, 1000) == ranges{{0, 48}, {48, 128}}));

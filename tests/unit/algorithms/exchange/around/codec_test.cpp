@@ -1,4 +1,4 @@
-// Codecs other than those of the project: one of fixed size, and one of variable size with a memory.
+// Codecs that a program adds: one of fixed size, and one of variable size with a memory.
 #include "troupe/algorithms/exchange/around/codec.hpp"
 
 #include "tests/support/doctest.hpp"
@@ -22,7 +22,7 @@ namespace {
 using namespace troupe;
 using namespace troupe::testing;
 
-/// Sends only the values that have grown to 1 or more, as pairs of index and value; the others wait in the memory.
+/// Sends only the values that have grown to 1 or more, as pairs of index and value. The others stay in the memory.
 class large_values final : public codec {
  public:
   std::string name() const override { return "large_values"; }
@@ -67,7 +67,7 @@ encoding large() {
   return made;
 }
 
-/// Four workers whose contributions are 0.3 in every element; those of the members that `made` is told of.
+/// Four workers whose contributions are 0.3 in every element. Appends their members to `made`, if given.
 exchange_pump::options pumped(const std::string& kind, const setting_values& settings, encoding how,
                               std::uint64_t steps, std::vector<member*>* made = nullptr,
                               std::shared_ptr<const state_dict> restored = {}) {
@@ -140,7 +140,7 @@ TEST_CASE("the memory of a codec is part of the state") {
     CHECK(at::allclose(saved->tensor("codec/0/0", 176), at::full({176}, 0.9)));
     exchange_pump after{pumped(kind, settings, large(), 1, nullptr, saved)};
     after.run(1);
-    CHECK(at::allclose(after.last(2), at::full({176}, 1.2)));  // all members continue that of the first
+    CHECK(at::allclose(after.last(2), at::full({176}, 1.2)));  // all members continue with the memory of the first
   }
 }
 

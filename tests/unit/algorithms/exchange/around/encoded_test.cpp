@@ -60,8 +60,8 @@ exchange_pump::options pumped(const std::string& kind, const setting_values& set
 
 TEST_CASE("bfloat16 rounds to the nearest value, ties to even") {
   CHECK(rounded(1.0F) == 1.0F);
-  CHECK(rounded(1.0F + 1.0F / 256) == 1.0F);               // a tie: to the even neighbour below
-  CHECK(rounded(1.0F + 3.0F / 256) == 1.0F + 4.0F / 256);  // a tie: to the even neighbour above
+  CHECK(rounded(1.0F + 1.0F / 256) == 1.0F);               // a tie: rounds to the even neighbour below
+  CHECK(rounded(1.0F + 3.0F / 256) == 1.0F + 4.0F / 256);  // a tie: rounds to the even neighbour above
   CHECK(rounded(1.0F + 1.0F / 256 + 1e-6F) == 1.0F + 2.0F / 256);
   CHECK(rounded(-0.0F) == 0.0F);
   CHECK(std::signbit(rounded(-0.0F)));
@@ -78,7 +78,7 @@ TEST_CASE("encoded exchanges send half the bytes, and answers that are the same 
   };
   const std::vector<one> all{
       {"star", {{"send", std::string{"whole"}}}, slot::gradient, 0},
-      {"all_reduce", {{"route", std::string{"auto"}}}, slot::gradient, 0},  // so few elements are sent whole to all
+      {"all_reduce", {{"route", std::string{"auto"}}}, slot::gradient, 0},  // so small that it is sent whole to all
       {"all_reduce", {{"route", std::string{"direct"}}}, slot::gradient, 0},
       {"all_reduce", {{"route", std::string{"ring"}}}, slot::gradient, 0},
       {"all_reduce", {{"route", std::string{"chain"}}}, slot::parameters, 0},
@@ -112,7 +112,7 @@ TEST_CASE("encoded contributions have the same mean in a star, added up by shard
   const auto star = mean_of("star", "send", "whole");
   CHECK(mean_of("all_reduce", "route", "direct").equal(star));
   CHECK(mean_of("all_reduce", "route", "auto").equal(star));
-  CHECK_FALSE(mean_of("all_reduce", "route", "chain").equal(star));  // it rounds the sum at each hop
+  CHECK_FALSE(mean_of("all_reduce", "route", "chain").equal(star));  // a chain rounds the sum at each hop
 }
 
 TEST_CASE("a member's own parameters are not rounded where every member gets an answer of its own") {

@@ -1,4 +1,4 @@
-// Exchanges between groups of workers: what the leader of a group does, with every kind of exchange inside the group.
+// Exchanges between groups of workers: the tasks of a group's leader, with every kind of exchange inside the group.
 #include "troupe/algorithms/exchange/around/group.hpp"
 
 #include "tests/support/doctest.hpp"
@@ -46,7 +46,7 @@ const wiring gossip{"gossip", "gossip", {{"graph", std::string{"line"}}}, 0, slo
 const std::vector<wiring> wirings{
     gossip, star, star_by_parameter, all_reduce, averaging, two_shards, two_asynchronous_shards, elastic, elastic_each};
 
-/// Out of order, of several sizes, one of them alone.
+/// Groups of different sizes, not in rank order, one of them with a single worker.
 const worker_groups three_groups{{1, 4}, {3}, {0, 2, 5}};
 
 std::uint32_t workers_of(const worker_groups& groups) {
@@ -91,7 +91,7 @@ exchange_pump::options pumped(const wiring& wired, const worker_groups& groups, 
           .watch = {}};
 }
 
-/// What one member for each group would bring, by hand.
+/// Computes by hand the contribution that one member would make in place of each group.
 part brought_by(const wiring& wired, const std::vector<std::uint32_t>& group, std::uint64_t step) {
   models::buffer_pool pool;
   std::vector<rules::weighted> summands;
@@ -106,7 +106,7 @@ part brought_by(const wiring& wired, const std::vector<std::uint32_t>& group, st
           .sample_count = wired.what == slot::parameters ? 1 : samples};
 }
 
-/// The inner exchange alone, its members given what the groups would bring.
+/// The inner exchange alone. Its members contribute what the groups would contribute.
 exchange_pump inner_alone(const wiring& wired, const worker_groups& groups, std::uint64_t steps) {
   return exchange_pump{{.workers = static_cast<std::uint32_t>(groups.size()),
                         .servers = wired.servers,
@@ -321,7 +321,7 @@ TEST_CASE("a leader forgets a step's contributions, and takes each once") {
   CHECK(out.sent.empty());
   one->contribute(contribution_of(star, 0, 0), out);
   one->receive(contribution_of(star, 5, 0), out);
-  REQUIRE(out.sent.size() == 1);  // the mean, to the leader of the first group, who is the star's master
+  REQUIRE(out.sent.size() == 1);  // the mean, to the leader of the first group, which is the star's master
   CHECK(out.sent[0].first == rank_id{1});
   CHECK(out.sent[0].second.origin.sender == rank_id{0});
   CHECK(out.sent[0].second.sample_count == 1 + 3 + 6);
@@ -339,7 +339,7 @@ TEST_CASE("a part from who has no say here is refused") {
   };
   const auto leader = [] { return make_group_member(grouped(star, three_groups, rank_id{1})); };
   CHECK(code_of(*leader(), contribution_of(star, 2, 0)) == errc::mismatch);  // another group's follower
-  CHECK(code_of(*leader(), answer(4)) == errc::mismatch);                    // an answer by the own follower
+  CHECK(code_of(*leader(), answer(4)) == errc::mismatch);                    // an answer from its own follower
   auto partial = contribution_of(star, 4, 0);
   partial.piece = {16, at::ones({16})};
   CHECK(code_of(*leader(), partial) == errc::mismatch);
@@ -362,7 +362,7 @@ TEST_CASE("a part from who has no say here is refused") {
   const auto server_side = make_group_member(grouped(two_shards, three_groups, rank_id{6}));
   auto gradient = contribution_of(two_shards, 2, 0);
   gradient.piece = {0, at::ones({64})};
-  CHECK(code_of(*server_side, gradient) == errc::mismatch);  // of a worker who leads nobody
+  CHECK(code_of(*server_side, gradient) == errc::mismatch);  // from a worker that does not lead a group
 }
 
 }  // namespace group_test

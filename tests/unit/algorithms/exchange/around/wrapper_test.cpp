@@ -1,4 +1,4 @@
-// A wrapper other than those of the project: one that holds state and sees the learning rate.
+// A wrapper that a program adds: it has a state and uses the learning rate.
 #include "troupe/algorithms/exchange/around/wrapper.hpp"
 
 #include "tests/support/doctest.hpp"
@@ -25,7 +25,7 @@ namespace {
 using namespace troupe;
 using namespace troupe::testing;
 
-/// Answers the sum of all means so far, each times the learning rate of its step.
+/// Answers with the sum of all means so far, each times the learning rate of its step.
 class summing_member final : public wrapping_member {
  public:
   summing_member(const member_options& own, std::unique_ptr<member> inner)
@@ -142,7 +142,7 @@ TEST_CASE("a wrapper of a program's own holds state and sees the learning rate, 
     const auto saved = std::make_shared<const state_dict>(members.at(0)->state());
     exchange_pump after{pumped(made_with(wrappers), 1, nullptr, saved)};
     after.run(3);
-    CHECK(after.last(1).equal(at::full({176}, 1.5F)));  // its steps are the first ones again
+    CHECK(after.last(1).equal(at::full({176}, 1.5F)));  // its steps start from the first one again
   }
 }
 

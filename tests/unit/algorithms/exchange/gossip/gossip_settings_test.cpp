@@ -1,4 +1,4 @@
-// The settings of gossip: those that do not define a mixing matrix are rejected with a message.
+// The settings of gossip. Settings that do not define a mixing matrix are rejected with a message.
 #include "tests/support/doctest.hpp"
 #include "tests/support/gossip_wirings.hpp"
 
@@ -17,7 +17,7 @@ namespace {
 using namespace troupe;
 using namespace troupe::tests;
 
-/// What gossip says of settings, as "key: text"; "" where they fit.
+/// Returns gossip's objection to these settings as "key: text", or "" if there is none.
 std::string said_of(const setting_values& settings, std::size_t n) {
   const auto why = gossip_kind().check(names(n), settings);
   return why ? why->key + ": " + why->text : "";

@@ -62,7 +62,7 @@ part contribution_of(std::uint32_t rank, std::uint64_t step) {
           .sample_count = 32};
 }
 
-/// The promise, written as plainly as can be.
+/// Computes the promised result in the simplest way.
 at::Tensor plain_mixture(const std::vector<rules::neighbour>& row, std::uint64_t step) {
   auto result = at::empty({elements});
   std::vector<at::Tensor> all;
@@ -86,7 +86,7 @@ class gossip_by_hand {
     for (std::uint32_t rank = 0; rank < n; ++rank) members_.push_back(make_member(settings, rank, n, chunk_elements));
   }
 
-  /// Every member contributes as soon as its last answer is complete. `eager`: whoever can go on does so first.
+  /// Every member contributes as soon as its last answer is complete. `eager`: contributions precede deliveries.
   void run(std::uint64_t steps, bool eager = false) {
     for (;;) {
       std::vector<std::uint32_t> ready;
@@ -132,7 +132,7 @@ class gossip_by_hand {
   }
 
   std::map<ends, std::uint64_t> messages, bytes;
-  std::uint64_t ahead{0};  ///< The most steps that a part was ahead of its receiver.
+  std::uint64_t ahead{0};  ///< Largest number of steps by which a part was ahead of its receiver.
 
  private:
   struct box final : outbox {
@@ -264,7 +264,7 @@ TEST_CASE("a chunk is mixed as soon as all have sent it") {
 
 TEST_CASE("where arrows go one way a peer can be more than one step ahead, and a member knows by how much") {
   CHECK(make_member(named("ring"), 0, 8)->steps_ahead() == 1);
-  // 0 hears 7, 6 and 4; its own come to 7 in three hops, to 6 in two, to 4 in one.
+  // 0 hears 7, 6 and 4. Its own values reach 7 in three hops, 6 in two and 4 in one.
   CHECK(make_member(named("exponential"), 0, 8)->steps_ahead() == 3);
   CHECK(make_member(circle, 0, 3)->steps_ahead() == 2);
   std::uint64_t most = 0;
@@ -294,7 +294,7 @@ TEST_CASE("a member of a gossip waits for itself and its neighbours until all th
   CHECK((one->waiting_for(0) == ranks{rank_id{0}}));
   CHECK(one->largest_fold() == 3 * 96);
 
-  const auto alone = make_member(circle, 1, 3);  // hears 0, and nothing of itself
+  const auto alone = make_member(circle, 1, 3);  // hears only 0, not itself
   CHECK((alone->waiting_for(0) == ranks{rank_id{0}, rank_id{1}}));
 }
 
@@ -326,7 +326,7 @@ TEST_CASE("what comes twice is stale, and what comes from no neighbour, or is no
   CHECK(code_of(*one, wrong) == errc::mismatch);
   one->receive(contribution_of(3, 0), out);  // complete now
   CHECK(code_of(*one, contribution_of(3, 0)) == errc::stale);
-  CHECK(code_of(*make_member(circle, 1, 3), contribution_of(2, 0)) == errc::mismatch);  // against the arrow
+  CHECK(code_of(*make_member(circle, 1, 3), contribution_of(2, 0)) == errc::mismatch);  // against the edge's direction
 }
 
 TEST_CASE("a step of a gossip that is forgotten holds no contribution") {

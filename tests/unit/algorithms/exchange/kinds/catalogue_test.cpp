@@ -1,4 +1,4 @@
-// What people are told of the kinds of exchange.
+// The descriptions of the kinds of exchange for users.
 #include "troupe/algorithms/exchange/kinds/catalogue.hpp"
 
 #include "tests/support/doctest.hpp"

@@ -50,7 +50,7 @@ exchange_pump::options pumped(std::uint32_t workers, const setting_values& setti
           .watch = {}};
 }
 
-/// The server again, independently: what it must apply and refuse.
+/// An independent server: which gradients it must apply and refuse.
 struct ledger {
   std::uint32_t workers{1};
   std::size_t first{1};

@@ -87,7 +87,7 @@ TEST_CASE("no worker begins a step more than the bound ahead of the slowest, whi
       };
       exchange_pump pump{options};
       std::uint64_t furthest = 0;
-      // A worker has completed a step when its answer arrives; the slowest, when its gradient is applied everywhere.
+      // A worker has completed a step when its answer arrives; the slowest, once its gradient is applied everywhere.
       const auto check = [&] {
         std::uint64_t least = clocks->next.size() < wired.shards ? 0 : wired.steps;
         for (const auto& [server, of_workers] : clocks->next)
@@ -118,14 +118,14 @@ TEST_CASE("with a bound of s, a gradient can be stale by (2s + 1)(n − 1) updat
         pump.deliver(worker, n);
         pump.deliver(n, worker);
       };
-      // Worker 0 goes ahead by s steps and begins the next one; the others catch up and go ahead as far as they may.
+      // Worker 0 gets s steps ahead and begins the next one. The others catch up and get ahead as far as they may.
       for (std::uint64_t i = 0; i < bound; ++i) step(0);
       pump.contribute(0);
       for (std::uint64_t i = 0; i < 2 * bound; ++i)
         for (std::uint32_t worker = 1; worker < n; ++worker) step(worker);
       for (std::uint32_t worker = 1; worker < n; ++worker) {
         pump.contribute(worker);
-        pump.deliver(worker, n);  // whose answer is held back
+        pump.deliver(worker, n);  // the answer is held back
       }
       pump.deliver(0, n);
       CHECK(pump.held(n, 0).staleness.most == (2 * bound + 1) * (n - 1));

@@ -56,12 +56,12 @@ std::unique_ptr<member> make(const wiring& wired, rank_id rank) {
        .initial = initial(wired)});
 }
 
-/// Where a worker stands when it contributes, from where its last move has left it.
+/// Returns the position from which a worker contributes, given its position after its last move.
 at::Tensor position(const at::Tensor& x, std::uint32_t rank, std::uint64_t step) {
   return x - 0.125 * noise(x.numel(), rank, step);
 }
 
-/// Of apply = "all": with changes a worker's x is not its last answer.
+/// Returns a pump for apply = "all". With apply = "each", answers are changes, so the last answer is not a worker's x.
 exchange_pump::options pumped(const wiring& wired) {
   return {.workers = wired.workers,
           .servers = 1,
@@ -78,7 +78,7 @@ exchange_pump::options pumped(const wiring& wired) {
           .watch = {}};
 }
 
-/// Centres after each round, and workers after the last, as the equations say.
+/// Centres after each round and workers after the last one, according to the equations.
 struct reference {
   std::vector<at::Tensor> centres, workers;
   std::vector<std::uint64_t> stamps;
@@ -104,7 +104,7 @@ reference follow(const wiring& wired) {
   return result;
 }
 
-/// The centre when all rounds of the iterations before `step` are over.
+/// Returns the centre after all rounds of the iterations before `step`.
 at::Tensor centre_at(const reference& exact, const wiring& wired, std::uint64_t step) {
   std::size_t rounds = 0;
   while (rounds < exact.stamps.size() && exact.stamps[rounds] - wired.due.lead < step) ++rounds;
@@ -119,7 +119,7 @@ part constant(std::uint32_t sender, std::uint64_t step, float value, std::uint64
           .sample_count = 1};
 }
 
-/// With a centre that begins at 8.
+/// Makes a centre that begins at 8.
 std::unique_ptr<member> centre_of_eight(const std::string& apply, std::uint32_t workers, double alpha) {
   return find_exchange("elastic")->make_member(
       {.among = {.rank = rank_id{workers}, .world_size = workers, .servers = 1, .ids = {}},
@@ -135,7 +135,7 @@ at::Tensor held(member& server_side, std::uint64_t step) {
   return server_side.held(step)->piece.values;
 }
 
-/// Sees to EL-1 to EL-6 from outside, delivery by delivery.
+/// Checks EL-1 to EL-6 from outside, at every delivery.
 class checker {
  public:
   explicit checker(const wiring& wired) : wired_(wired), centre_(initial(wired)) {}
@@ -223,10 +223,10 @@ TEST_CASE("a round of all moves everybody from the values before the move") {
   const auto one = centre_of_eight("all", 2, 0.25);
   kept out;
   one->receive(constant(1, 0, 16), out);
-  REQUIRE(out.sent.size() == 1);  // at once: the round before is complete
+  REQUIRE(out.sent.size() == 1);  // at once: the previous round is complete
   CHECK(all_are(out.sent[0].second.piece.values, 8));
   CHECK((one->waiting_for(0) == std::vector<rank_id>{rank_id{0}}));
-  one->receive(constant(1, 1, 24), out);  // of the next round, kept
+  one->receive(constant(1, 1, 24), out);  // belongs to the next round: kept
   CHECK(out.sent.size() == 1);
   CHECK(all_are(held(*one, 0), 8));
   one->receive(constant(0, 0, 4), out);  // 8 + (8 − 4)/4 = 9
@@ -313,7 +313,7 @@ TEST_CASE("any order of arrival gives all the same bits, and what is asked for i
       asked = step;
       const auto then = held(pump.at(centre), step);
       CHECK(then.equal(centre_at(exact, wired, step)));
-      if (!then.is_same(held(pump.at(centre), step))) ++late;  // it was kept, for by now the centre has moved on
+      if (!then.is_same(held(pump.at(centre), step))) ++late;  // it was kept, because the centre has moved on since
     };
     pump.run(seed, [&](data::random_stream& random) {
       const auto next = wired.when.next_milestone(asked);
@@ -430,13 +430,14 @@ TEST_CASE("the plan knows the traffic of elastic averaging") {
   CHECK_FALSE(nature.same_for_all);
   const auto each = nature_of(*find_exchange("elastic"), settings_of({.apply = "each"}));
   CHECK_FALSE(each.deterministic);
-  CHECK(each.due_from_start);  // algorithm 1, where t is 0 at first
+  CHECK(each.due_from_start);  // algorithm 1, where t starts at 0
   CHECK_FALSE(nature.due_from_start);
 }
 
 namespace {
 
-/// Distance between the mean of the workers and the centre after so many rounds without steps, in distances before.
+/// Returns the distance between the workers' mean and the centre after rounds without steps, relative to the distance
+/// before them.
 double distance_after(std::uint64_t rounds, const std::string& apply, std::uint32_t workers, double alpha) {
   const wiring wired{
       .apply = apply, .workers = workers, .alpha = alpha, .when = {.steps = rounds}, .layout = one_parameter()};

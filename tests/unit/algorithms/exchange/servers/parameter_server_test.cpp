@@ -49,7 +49,7 @@ std::unique_ptr<member> make(const wiring& wired, rank_id rank) {
                      .initial = initial(wired)});
 }
 
-/// A gradient that depends on the parameters it is computed from, so that a wrong version shows.
+/// A gradient that depends on the parameters it is computed from, so that a wrong version is detected.
 at::Tensor gradient_at(const at::Tensor& x, std::uint32_t rank, std::uint64_t step) {
   return noise(x.numel(), rank, step) + 0.5 * x;
 }
@@ -68,7 +68,7 @@ exchange_pump::options pumped(const wiring& wired) {
           .watch = {}};
 }
 
-/// x after each step of synchronous SGD, from x₀ on.
+/// Returns x after each step of synchronous SGD, starting with x₀.
 std::vector<at::Tensor> trajectory(const wiring& wired) {
   models::buffer_pool pool;
   const auto engine = make_optimizer(wired.optimizer);
@@ -84,7 +84,7 @@ std::vector<at::Tensor> trajectory(const wiring& wired) {
   return xs;
 }
 
-/// All shards of what the servers hold, put together.
+/// Concatenates the shards that the servers hold.
 at::Tensor held(exchange_pump& pump, const wiring& wired, std::uint64_t step) {
   std::vector<at::Tensor> pieces;
   for (std::uint32_t shard = 0; shard < wired.shards; ++shard)
@@ -93,7 +93,7 @@ at::Tensor held(exchange_pump& pump, const wiring& wired, std::uint64_t step) {
   return at::cat(pieces);
 }
 
-/// One element wide gradients for what is worked out by hand: every element is `value`.
+/// Returns a gradient in which every element is `value`, for results that are worked out by hand.
 part plain(std::uint32_t sender, std::uint64_t step, std::uint64_t version, float value) {
   return {.origin = {.sender = rank_id{sender}, .step = step, .version = version},
           .piece = {0, at::full({16}, value)},
@@ -105,7 +105,7 @@ wiring by_hand(const std::string& apply, std::uint32_t workers) {
   return {.apply = apply, .workers = workers, .layout = one_parameter(), .optimizer = {.lr = 0.5}};
 }
 
-/// Sees to PS-1 to PS-5 from outside, delivery by delivery.
+/// Checks PS-1 to PS-5 from outside, at every delivery.
 class checker {
  public:
   explicit checker(const wiring& wired) : wired_(wired), versions_(wired.shards, 0) {}
@@ -189,11 +189,11 @@ TEST_CASE("asynchronous steps follow the order of arrival, and their staleness i
     CHECK(answer.what == slot::parameters);
     CHECK(at::allclose(x - answer.piece.values, at::full({16}, fall), 0, 1e-6));
   };
-  falls_to(plain(0, 0, 0, 1), 0.5F, 1);   // of version 0 at version 0
-  falls_to(plain(0, 1, 1, 2), 1.5F, 2);   // 1 at 1
-  falls_to(plain(1, 0, 0, 4), 3.5F, 3);   // 0 at 2: two updates behind
-  falls_to(plain(0, 2, 2, 8), 7.5F, 4);   // 2 at 3
-  falls_to(plain(1, 1, 3, -2), 6.5F, 5);  // 3 at 4
+  falls_to(plain(0, 0, 0, 1), 0.5F, 1);   // a gradient of version 0 at version 0
+  falls_to(plain(0, 1, 1, 2), 1.5F, 2);   // of version 1 at 1
+  falls_to(plain(1, 0, 0, 4), 3.5F, 3);   // of version 0 at 2: two updates behind
+  falls_to(plain(0, 2, 2, 8), 7.5F, 4);   // of version 2 at 3
+  falls_to(plain(1, 1, 3, -2), 6.5F, 5);  // of version 3 at 4
   const auto now = server->held(1).value();
   CHECK(now.version == 5);
   CHECK(now.piece.first == 0);
@@ -279,7 +279,7 @@ TEST_CASE("thousands of schedules keep the invariants, and what was asked for is
         if (exact.empty()) return;
         const auto then = held(pump, wired, step);
         CHECK(then.equal(exact[step]));
-        if (!then.equal(held(pump, wired, step))) ++late;  // it was kept, for by now the servers are beyond it
+        if (!then.equal(held(pump, wired, step))) ++late;  // it was kept, because the servers have moved on since
       };
       pump.run(seed, [&](data::random_stream& random) {
         const auto next = wired.when.next_milestone(asked);
@@ -304,7 +304,7 @@ TEST_CASE("what a milestone's holding says of versions and staleness is of that 
   const wiring wired{.workers = 2, .when = {.steps = 4, .steps_per_epoch = 4, .evaluate_every = 2}};
   exchange_pump pump{pumped(wired)};
   pump.run(3);
-  const auto then = pump.held(2, 2);  // asked when the run is over
+  const auto then = pump.held(2, 2);  // asked after the end of the run
   CHECK(then.version == 2);
   CHECK(then.staleness.applied == 4);
   CHECK(then.piece.values.equal(trajectory(wired)[2]));
@@ -321,9 +321,9 @@ TEST_CASE("a server refuses what comes twice, too early, of a version to come, o
     const auto one = made();
     one->receive(plain(0, 0, 0, 1), out);
     CHECK(code_of(*one, plain(0, 0, 0, 1)) == errc::stale);
-    CHECK(code_of(*made(), plain(0, 1, 0, 1)) == errc::mismatch);  // step 0 is left out
-    CHECK(code_of(*made(), plain(0, 0, 1, 1)) == errc::mismatch);  // of a version to come
-    CHECK(code_of(*made(), plain(2, 0, 0, 1)) == errc::mismatch);  // of a server
+    CHECK(code_of(*made(), plain(0, 1, 0, 1)) == errc::mismatch);  // leaves out step 0
+    CHECK(code_of(*made(), plain(0, 0, 1, 1)) == errc::mismatch);  // of a future version
+    CHECK(code_of(*made(), plain(2, 0, 0, 1)) == errc::mismatch);  // from a server
     const auto changed = [&](const auto& change) {
       auto wrong = plain(0, 0, 0, 1);
       change(wrong);
@@ -338,10 +338,10 @@ TEST_CASE("a server refuses what comes twice, too early, of a version to come, o
   }
   const auto all = make(by_hand("all", 2), rank_id{2});
   all->receive(plain(0, 0, 0, 1), out);
-  CHECK(code_of(*all, plain(0, 1, 0, 1)) == errc::mismatch);  // before step 0 was answered
+  CHECK(code_of(*all, plain(0, 1, 0, 1)) == errc::mismatch);  // before the answer to step 0
   all->receive(plain(1, 0, 0, 1), out);
   CHECK(code_of(*all, plain(0, 0, 0, 1)) == errc::stale);
-  CHECK(code_of(*all, plain(0, 1, 0, 1)) == errc::mismatch);  // not of the present parameters
+  CHECK(code_of(*all, plain(0, 1, 0, 1)) == errc::mismatch);  // not of the current parameters
 }
 
 TEST_CASE("a worker's side refuses what its servers cannot have answered") {
@@ -367,7 +367,7 @@ TEST_CASE("a worker's side refuses what its servers cannot have answered") {
   CHECK(changed([](part& wrong) { wrong.origin.version = 0; }) == errc::mismatch);
   CHECK(changed([](part& wrong) { wrong.piece.values = at::ones({15}); }) == errc::mismatch);
   CHECK(changed([](part& wrong) { wrong.origin.step = 1; }) == errc::stale);
-  CHECK(code_of(*make(wired, rank_id{1}), answer) == errc::stale);  // nothing was asked
+  CHECK(code_of(*make(wired, rank_id{1}), answer) == errc::stale);  // the worker has not asked for anything
   const auto one = made();
   CHECK_THROWS_AS(one->contribute(plain(1, 1, 0, 1), out), exchange_error);
   one->receive(answer, out);
