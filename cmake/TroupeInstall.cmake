@@ -1,6 +1,6 @@
 # Installs the command, the libraries, the headers and a package for find_package(Troupe).
 include(CMakePackageConfigHelpers)
-set(troupe_package ${CMAKE_INSTALL_LIBDIR}/cmake/Troupe)
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/Troupe)
 
 # Programs link troupe::troupe, which is all that a run needs; troupe::tools, which adds what looks at runs and files; or
 # troupe::command, which adds the command.
@@ -18,8 +18,9 @@ install(TARGETS troupe_package troupe_apps troupe_tools troupe_runtime troupe_ac
 install(TARGETS troupe)
 
 # The public headers, which are those of include/troupe, and the headers that they include; no others.
-file(GLOB to_read RELATIVE ${PROJECT_SOURCE_DIR}/include/troupe CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/troupe/*.hpp)
-set(public_headers ${to_read})
+file(GLOB to_read RELATIVE ${PROJECT_SOURCE_DIR}/include/troupe CONFIGURE_DEPENDS
+  ${PROJECT_SOURCE_DIR}/include/troupe/*.hpp)
+set(installed_headers ${to_read})
 while(to_read)
   list(POP_FRONT to_read header)
   find_file(path troupe/${header} PATHS ${TROUPE_INCLUDE_ROOTS} NO_DEFAULT_PATH NO_CACHE REQUIRED)
@@ -27,8 +28,8 @@ while(to_read)
   file(STRINGS ${path} lines REGEX "^#include \"troupe/")
   foreach(line ${lines})
     string(REGEX REPLACE "^#include \"troupe/(.*)\"$" "\\1" included ${line})
-    if(NOT included IN_LIST public_headers)
-      list(APPEND public_headers ${included})
+    if(NOT included IN_LIST installed_headers)
+      list(APPEND installed_headers ${included})
       list(APPEND to_read ${included})
     endif()
   endforeach()
@@ -67,9 +68,9 @@ endif()
 
 configure_file(cmake/TroupeConfig.cmake.in TroupeConfig.cmake @ONLY)
 write_basic_package_version_file(TroupeConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(EXPORT TroupeTargets NAMESPACE troupe:: DESTINATION ${troupe_package})
+install(EXPORT TroupeTargets NAMESPACE troupe:: DESTINATION ${package_folder})
 install(FILES ${PROJECT_BINARY_DIR}/TroupeConfig.cmake ${PROJECT_BINARY_DIR}/TroupeConfigVersion.cmake
-  cmake/TroupeTorch.cmake cmake/FindCAF.cmake DESTINATION ${troupe_package})
+  cmake/TroupeTorch.cmake cmake/FindCAF.cmake DESTINATION ${package_folder})
 
 # The reference of the public headers, as HTML in <build folder>/api.
 find_program(DOXYGEN doxygen)

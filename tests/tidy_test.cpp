@@ -318,6 +318,20 @@ TEST_CASE("links between documents lead somewhere") {
   }
 }
 
+TEST_CASE("paths that documents name are those of files") {
+  const std::regex path{R"re(`((?:[a-z_]+/)+[a-z_0-9]+\.(?:hpp|cpp|py|cmake|toml|md))`)re"};
+  for (const auto& document : list({"docs"}, {".md"})) {
+    const std::string text = read(document);
+    CAPTURE(document.string());
+    for (std::sregex_iterator match{text.begin(), text.end(), path}, end; match != end; ++match) {
+      const std::string name = (*match)[1];
+      if (!fs::exists(root / name.substr(0, name.find('/')))) continue;  // a file of a run or of a user
+      CAPTURE(name);
+      CHECK(fs::exists(root / name));
+    }
+  }
+}
+
 TEST_CASE("the index of the documentation links to every page") {
   const std::string index = read(root / "docs/README.md");
   for (const auto& path : list({"docs"}, {".md"})) {

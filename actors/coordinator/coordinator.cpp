@@ -212,7 +212,8 @@ void let_continue(coordinator_pointer self) {
 
 void process(coordinator_pointer self) {
   auto& my = self->state;
-  while (my.first == report_work::none && !my.finished && my.ending != early_end::saving && !my.reports.empty()) {
+  while (my.work_on_first == report_work::none && !my.finished && my.ending != early_end::saving &&
+         !my.reports.empty()) {
     auto& first = my.reports.front();
     const auto last = my.is_last(first);
     const auto evaluated = (first.evaluated || last) && !my.interrupted();

@@ -168,7 +168,7 @@ void take_state(coordinator_pointer self, rank_id worker, std::uint64_t number, 
 void write_checkpoint_if_complete(coordinator_pointer self) {
   auto& my = self->state;
   auto& collection = my.collection;
-  if (!collection.open || my.first == report_work::assembling || my.finished || !is_complete(my)) return;
+  if (!collection.open || my.work_on_first == report_work::assembling || my.finished || !is_complete(my)) return;
   collection.states.actors.emplace("coordinator", my.state(self->clock().now()));
   collection.open = false;
   my.writing = true;

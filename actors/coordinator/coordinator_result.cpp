@@ -32,7 +32,7 @@ void assemble(coordinator_pointer self, replicas_by_rank replicas, std::vector<s
     my.reports.front().result = replicas.begin()->second;
     return;
   }
-  my.first = report_work::assembling;
+  my.work_on_first = report_work::assembling;
   auto before = my.arrived.before_mixing(my.reports.front().line.step);
   if (before.size() != replicas.size()) before.clear();
   auto after = my.arrived.after_mixing(my.reports.front().line.step);
@@ -58,7 +58,7 @@ void assemble(coordinator_pointer self, replicas_by_rank replicas, std::vector<s
       [self](rules::step_result result) {
         self->state.deliveries.admit_and_settle({.what = delivery::kind::assembled}, [self, result](const delivery&) {
           auto& first = self->state.reports.front();
-          self->state.first = report_work::none;
+          self->state.work_on_first = report_work::none;
           first.result = snapshot{{.step = first.line.step}, result.values};
           self->state.totals.note_distances(result, first.line);
           process(self);
@@ -80,7 +80,7 @@ void take_held(coordinator_pointer self, const replicas_by_rank& replicas, const
 /// Assembles the result of the first report with the parameters that the servers hold.
 void collect(coordinator_pointer self, const replicas_by_rank& replicas) {
   auto& my = self->state;
-  my.first = report_work::assembling;
+  my.work_on_first = report_work::assembling;
   auto held = std::make_shared<std::vector<holding>>(my.options.holders.size());
   auto open = std::make_shared<std::size_t>(held->size());
   for (std::size_t i = 0; i < held->size(); ++i)
@@ -102,7 +102,7 @@ void take_evaluation(coordinator_pointer self, const std::optional<evaluation>& 
   constexpr std::uint32_t complete = 0, cancelled = 1;
   const delivery arrival{.what = delivery::kind::evaluated, .part = found ? complete : cancelled};
   self->state.deliveries.admit_and_settle(arrival, [self, found](const delivery& recorded) {
-    self->state.first = report_work::none;
+    self->state.work_on_first = report_work::none;
     if (recorded.part == complete) self->state.reports.front().take(*found);
     process(self);
   });
@@ -112,8 +112,8 @@ void take_evaluation(coordinator_pointer self, const std::optional<evaluation>& 
 
 void evaluate(coordinator_pointer self, const snapshot& weights) {
   auto& my = self->state;
-  TROUPE_ASSERT(my.first == report_work::none, "COORDINATOR-1: one report at a time");
-  my.first = report_work::evaluating;
+  TROUPE_ASSERT(my.work_on_first == report_work::none, "COORDINATOR-1: one report at a time");
+  my.work_on_first = report_work::evaluating;
   // No deadline: an evaluation takes as long as the validation set is large. The supervisor notices an evaluator that
   // dies.
   self->request(my.evaluator, caf::infinite, evaluate_atom_v, weights)

@@ -36,11 +36,12 @@ struct checkpoint_collection {
 /// What is being done with the first report.
 enum class report_work : std::uint8_t { none, assembling, evaluating };
 
-/// How far an early end of the run has progressed.
+/// How far an early end of the run has progressed, after a signal or the time limit. A run that an evaluation stops
+/// (status stopped_early) needs none of this, because it ends at a step that all workers have reported.
 enum class early_end : std::uint8_t {
   no,
   halting,  ///< The workers were told to halt.
-  saving,   ///< The same, and nothing may change before a checkpoint is taken.
+  saving,   ///< The workers were told to halt; nothing else may change before a checkpoint is taken.
   decided,  ///< The step at which the run ends is known.
 };
 
@@ -62,7 +63,7 @@ struct coordinator_state {
   /// Reports of steps that all workers have reported. COORDINATOR-1: steps never decrease, and they are written in this
   /// order, one at a time.
   std::deque<rules::report> reports;
-  report_work first{report_work::none};
+  report_work work_on_first{report_work::none};
   rules::report latest;          ///< The last report that was written, with its result.
   std::optional<snapshot> best;  ///< The best result so far. Used only with checkpoints.
   std::uint64_t judged{0};       ///< Step of the last evaluation that was written.

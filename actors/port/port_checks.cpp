@@ -46,7 +46,7 @@ std::optional<caf::error> refusal(const port_state& my, const part& piece) {
   if (piece.origin.step > my.step + *my.most_ahead)
     return make_error(errc::mismatch, "received a part more than " + std::to_string(*my.most_ahead) +
                                           (*my.most_ahead == 1 ? " step" : " steps") +
-                                          " ahead, the limit that member::steps_ahead() sets" + from);
+                                          " ahead, which is the limit for this kind of exchange" + from);
   return std::nullopt;
 }
 

@@ -62,9 +62,10 @@ struct port_state {
   std::unique_ptr<lane> where;
   std::vector<peer_port> peers;  ///< In the order of port_options::peers.
   /// The step that is answered next. PORT-1: a port takes parts of this exchange and of the next `steps_ahead()`
-  /// exchanges, and refuses all others. PORT-2: it never decreases, and no answer to an earlier step is kept.
+  /// exchanges and refuses all others, unless its member checks steps itself (`most_ahead` is empty). PORT-2: it never
+  /// decreases, and no answer to an earlier step is kept.
   std::uint64_t step{0};
-  std::optional<std::uint64_t> most_ahead{1};  ///< In steps; nothing if the member checks steps itself.
+  std::optional<std::uint64_t> most_ahead{1};  ///< In steps: steps_ahead() times the interval of the exchange.
   int quiet_ticks{0};                          ///< Servers only: deadline ticks since the last part arrived.
   std::vector<range> wanted;  ///< Ranges that a worker awaits separately in each step: the whole, or the buckets.
   std::map<std::uint64_t, std::vector<partial_answer>> answers;  ///< By step and by `wanted`.

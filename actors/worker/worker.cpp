@@ -93,9 +93,9 @@ void report(worker_pointer self) {
   }
   if (must_show(my)) show(self);
   // Not needed with a queue, whose completed assignments the coordinator counts (work_queue::is_idle_at()).
-  if (my.options.draws_from_queue || my.arrived == my.completed) return;
+  if (my.options.draws_from_queue || my.at_checkpoint == my.completed) return;
   if (!my.options.when.checkpoint_at(my.completed)) return;
-  my.arrived = my.completed;
+  my.at_checkpoint = my.completed;
   self->send(my.contacts.coordinator, control::at_checkpoint{my.options.rank, my.completed});
 }
 
@@ -176,8 +176,8 @@ void take_computed(worker_pointer self, const rules::local_work& work, advanced&
 void compute(worker_pointer self, const rules::local_work& work) {
   auto& my = self->state;
   auto request = request_of(my, work);
-  my.departed = request.leaving.buckets != nullptr;
-  const auto port = my.departed ? my.contacts.ports[request.leaving.place] : port_actor{};
+  my.sent_in_buckets = request.leaving.buckets != nullptr;
+  const auto port = my.sent_in_buckets ? my.contacts.ports[request.leaving.place] : port_actor{};
   TROUPE_ASSERT(my.asked == compute_request::none, "WORKER-4: one request to compute at a time");
   my.asked = work.times > 1 ? compute_request::many_steps : compute_request::one_step;
   my.begun += work.begins;
@@ -201,7 +201,7 @@ void settle(worker_pointer self) {
 
 /// Returns whether the exchange can access its input, which must be on the host unless the exchange is on the device.
 bool is_accessible(const worker_state& my, const exchange_word& exchange) {
-  if (exchange.on_device || my.departed) return true;
+  if (exchange.on_device || my.sent_in_buckets) return true;
   return exchange.sends == slot::gradient ? my.g_on_host : my.x_on_host;
 }
 
@@ -237,7 +237,7 @@ void begin_exchange(worker_pointer self, std::size_t word) {
   const auto origin = own.origin;
   TROUPE_ASSERT(!my.exchanging, "WORKER-5: one exchange at a time");
   my.exchanging = open_exchange{.word = word, .answer = {}};
-  if (!std::exchange(my.departed, false)) self->send(port, part_atom_v, std::move(own));
+  if (!std::exchange(my.sent_in_buckets, false)) self->send(port, part_atom_v, std::move(own));
   // The port enforces its own deadline and reports which ranks are missing; this one only guards against a port that
   // does not answer.
   expect(self, my.exchange_due, 2 * my.options.timeout);
@@ -320,7 +320,7 @@ void walk(worker_pointer self) {
       if (must_verify(my)) return verify(self);
       report(self);
       if (my.completed >= my.may_begin() || (my.options.gate && !my.options.gate->may_go_on(my.completed))) {
-        if (!my.wanted) return note_standing(self);
+        if (!my.state_request) return note_standing(self);
         if (!my.answers.empty() || !my.x_on_host || (my.gradient && !my.g_on_host)) return settle(self);
         return send_state(self);
       }
@@ -409,7 +409,7 @@ worker_actor::extend<caf::reacts_to<tick_atom>>::behavior_type worker(worker_poi
         walk(self);
       },
       [self](const control::send_state& asked) {
-        self->state.wanted = asked.number;
+        self->state.state_request = asked.number;
         walk(self);
       },
       [self](restore_atom, const state_dict& from) { restore_all(self, from); },

@@ -30,7 +30,7 @@ void send_state(worker_pointer self) {
   };
   auto& my = self->state;
   TROUPE_ASSERT(!my.in_step && !my.exchanging && my.answers.empty(), "a state is given between two steps");
-  const auto number = *std::exchange(my.wanted, std::nullopt);
+  const auto number = *std::exchange(my.state_request, std::nullopt);
   const auto gathered = std::make_shared<collected>(collected{my.state()});
   for_each_part(self, [&](const auto& actor, const std::string& name) {
     gathered->open += 1;

@@ -9,7 +9,7 @@
 #include <caf/typed_event_based_actor.hpp>
 #include <caf/typed_response_promise.hpp>
 
-#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -38,7 +38,7 @@ enum class halt_request : std::uint8_t {
   settled,  ///< It was answered, or the coordinator has decided at which step the worker ends.
 };
 
-/// WORKER-1: x is frozen; every step writes a new one. The other invariants are below, at their members.
+/// WORKER-1: x (worker_progress::now) is frozen; every step writes a new one. The other invariants are below.
 struct worker_state : worker_progress {
   static inline const char* name = "worker";
   worker_options options;
@@ -54,17 +54,17 @@ struct worker_state : worker_progress {
   compute_request asked{compute_request::none};  ///< WORKER-4: at most one request to compute at a time.
   std::optional<open_exchange> exchanging;       ///< WORKER-5: at most one exchange at a time.
   bool x_on_host{true}, g_on_host{true};  ///< Whether x and g are in host memory, if compute has a device of its own.
-  bool departed{false};                   ///< The contribution to the next exchange has already left, bucket by bucket.
+  bool sent_in_buckets{false};            ///< The contribution to the next exchange has already left, bucket by bucket.
   halt_request halt{halt_request::none};
-  std::uint64_t verified{0};             ///< The last step whose parameters were compared with other workers'.
-  std::optional<std::uint64_t> arrived;  ///< Step of the last checkpoint for which it has reported that it waits.
-  std::optional<std::uint64_t> wanted;   ///< Number of the open request for its state.
-  std::vector<std::uint64_t> to_show;    ///< Steps for which the coordinator has requested a snapshot.
+  std::uint64_t verified{0};                   ///< The last step whose parameters were compared with other workers'.
+  std::optional<std::uint64_t> at_checkpoint;  ///< Step of the last checkpoint for which it has reported that it waits.
+  std::optional<std::uint64_t> state_request;  ///< Number of the open request for its state.
+  std::vector<std::uint64_t> to_show;          ///< Steps for which the coordinator has requested a snapshot.
   caf::actor_clock::time_point last_progress;
-  std::optional<caf::actor_clock::time_point>
-      waits_since;  ///< When the current wait for an exchange began; empty if the worker is not waiting.
-  std::optional<caf::actor_clock::time_point>
-      stands_since;  ///< When the current wait for more steps began; only in a traced run.
+  /// When the current wait for an exchange began; empty if the worker is not waiting for one.
+  std::optional<caf::actor_clock::time_point> waits_since;
+  /// When the current wait for more steps began; only in a traced run.
+  std::optional<caf::actor_clock::time_point> stands_since;
   std::optional<caf::actor_clock::time_point> compute_due, exchange_due;  ///< Deadlines of the awaited answers.
   std::optional<caf::actor_clock::time_point> ticks_at;                   ///< When the next tick arrives.
 

@@ -3,14 +3,14 @@
 ///
 /// - troupe::exchange_kind describes an exchange, and troupe::register_exchange() adds it to those that topology files
 ///   can name.
-/// - troupe::member is one worker's part of it: a state machine over troupe::part messages. troupe::server is a part
-///   without a worker.
+/// - troupe::member is one worker's side of it: a state machine that sends and receives troupe::part messages.
+///   troupe::server is a member without a worker.
 /// - troupe::member_options is what a member is made from, and troupe::outbox is where its messages go.
 /// - troupe::rules::rank_folds collects contributions, and troupe::rules::mean_in_order() adds them with the same bits
 ///   in any order of arrival.
 /// - troupe::data::keyed() and troupe::data::shuffle() draw random numbers that depend on the seed of the run alone.
 ///
-/// docs/composing.md explains how to write an exchange.
+/// The documentation, docs/composing.md, explains how to write an exchange.
 #pragma once
 
 #include "troupe/algorithms/exchange/member.hpp"

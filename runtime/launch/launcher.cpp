@@ -106,7 +106,7 @@ void spawn_direction(caf::actor_system& system, const plan& plan, const data::da
                                   .copy_timeout = plan.file.run.timeout},
                                  lanes.make(label_of(role::recorder)));
   into.actors.push_back({label_of(role::recorder), caf::actor_cast<caf::actor>(into.recorder)});
-  evaluator_options evaluated{network_of(plan)};
+  evaluator_options evaluated{trained_network_of(plan)};
   evaluated.samples = data.test;
   evaluated.how = evaluation_of(plan);
   evaluated.computes = options.computes;

@@ -79,19 +79,21 @@ std::vector<rank_id> peers_of_port(const exchange_traffic& traffic, std::uint32_
 
 /// Returns the options of the port of the member or server with this index.
 port_options options_of_port(const exchange_ports& common, std::uint32_t index) {
-  const auto& [plan, options, place, exchange, traffic, ids, among, is_store, settings_by_bucket] = common;
-  member_options own{.among = among,
+  const auto& plan = common.plan;
+  const auto& options = common.options;
+  const auto& exchange = common.exchange;
+  member_options own{.among = common.among,
                      .seed = plan.file.run.seed,
-                     .place = place,
+                     .place = common.place,
                      .layout = exchange.layout,
                      .pool = options.pool,
                      .settings = common.settings(),
-                     .settings_by_bucket = settings_by_bucket,
+                     .settings_by_bucket = common.settings_by_bucket,
                      .common = exchange.common,
                      .chunk_elements = options.far ? chunk_elements_of(plan) : 0,
                      .buckets = exchange.buckets,
                      .due = exchange.due,
-                     .when = is_store ? plan.when : nothing_is_asked(),
+                     .when = common.is_store ? plan.when : nothing_is_asked(),
                      .counts_updates = plan.draws_from_queue(),
                      .optimizer = plan.optimizer,
                      .initial = {}};
@@ -100,10 +102,10 @@ port_options options_of_port(const exchange_ports& common, std::uint32_t index) 
   if (own.among.is_server()) {
     own.initial = options.initial;
     if (options.deliveries.order_of && !exchange.nature.deterministic)
-      deliveries = options.deliveries.order_of(ids[index]);
+      deliveries = options.deliveries.order_of(common.ids[index]);
   }
   trace_track track;
-  if (options.trace) track = {options.trace, label_of_port(plan, place, ids[index]).name + " parts"};
+  if (options.trace) track = {options.trace, label_of_port(plan, common.place, common.ids[index]).name + " parts"};
   return {.run = run_id_of(plan),
           .name = exchange.name,
           .timeout = plan.file.run.timeout,
@@ -111,7 +113,7 @@ port_options options_of_port(const exchange_ports& common, std::uint32_t index) 
           .passes = exchange.of_norms ? passes_of(plan) : pass_count{},
           .carries = exchange.carries,
           .how = exchange.how,
-          .peers = peers_of_port(traffic, index),
+          .peers = peers_of_port(common.traffic, index),
           .deliveries = std::move(deliveries),
           .track = std::move(track),
           .own = std::move(own)};
@@ -286,7 +288,7 @@ spawned_exchange spawn_exchange(caf::actor_system& system, const plan& plan, std
     case carrier::device_library:
       return spawn_collective(system, plan, place, lanes, options, spawned);
   }
-  throw std::logic_error("an exchange has no host");
+  throw std::logic_error("an exchange has no carrier");
 }
 
 }  // namespace troupe

@@ -11,7 +11,7 @@
 #include "troupe/runtime/launch/traced_lanes.hpp"
 #include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/plan/memory_needs.hpp"
-#include "troupe/runtime/plan/parts.hpp"
+#include "troupe/runtime/plan/derive.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/supervision/fingerprint.hpp"
 #include "troupe/runtime/supervision/supervisor.hpp"

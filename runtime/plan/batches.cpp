@@ -49,7 +49,7 @@ void check_evaluation(const planned_work& so_far) {
              std::to_string(how.batch_size) + " exceeds " + whose + "; use at most " + std::to_string(share));
 }
 
-void check_each_worker(const planned_wiring& so_far) {
+void check_each_worker(const planned_exchanges& so_far) {
   if (!so_far.file.evaluate.each_worker) return;
   const auto same = so_far.workers == 1              ? "there is only one"
                     : so_far.replicas_agree()        ? "all workers have the same parameters after each step"
@@ -81,7 +81,7 @@ void check_last_batch(const planned_work& so_far) {
   }
 }
 
-void check_budget(const planned_wiring& so_far) {
+void check_budget(const planned_exchanges& so_far) {
   if (!so_far.draws_from_queue() || so_far.workers == 1 || so_far.workers_are_independent()) return;
   refuse(so_far.file, "run.budget",
          "run.budget = \"total\" requires a wiring in which no worker waits for another, such as parameter_server "

@@ -21,14 +21,14 @@ pass_count passes_of(const planned_work& plan);
 void check_evaluation(const planned_work& so_far);
 
 /// Throws input_error if each worker's parameters are to be evaluated although they are the same.
-void check_each_worker(const planned_wiring& so_far);
+void check_each_worker(const planned_exchanges& so_far);
 
 /// Throws input_error if the last (micro-)batch of an epoch has a single sample and the model cannot be trained on one
 /// sample, for example because of batch norm.
 void check_last_batch(const planned_work& so_far);
 
 /// Throws input_error if all workers share a budget of steps although some workers wait for others.
-void check_budget(const planned_wiring& so_far);
+void check_budget(const planned_exchanges& so_far);
 
 /// Describes how the validation set is divided and what is omitted, starting with a comma. Returns an empty string if
 /// the whole set is evaluated at once.

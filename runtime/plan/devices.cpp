@@ -2,7 +2,7 @@
 
 #include "troupe/algorithms/exchange/shared/shared.hpp"
 #include "troupe/algorithms/support/assert.hpp"
-#include "troupe/runtime/plan/parts.hpp"
+#include "troupe/runtime/plan/derive.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
@@ -90,7 +90,7 @@ std::optional<std::pair<std::uint32_t, std::uint32_t>> sharing_a_gpu(const plann
 namespace {
 
 /// Throws input_error if the workers of an exchange cannot share a memory.
-void check_memory(const planned_wiring& so_far, const planned_exchange& exchange) {
+void check_memory(const planned_exchanges& so_far, const planned_exchange& exchange) {
   const auto& file = so_far.file;
   const auto ranks = exchange.ranks();
   for (const auto& node : so_far.nodes)
@@ -121,7 +121,7 @@ void check_memory(const planned_wiring& so_far, const planned_exchange& exchange
 }
 
 /// Returns why the devices of the plan cannot run an exchange in the GPUs' own library (NCCL), or nothing.
-std::optional<std::string> refusal_of_collective(const planned_wiring& plan, const planned_exchange& exchange,
+std::optional<std::string> refusal_of_collective(const planned_exchanges& plan, const planned_exchange& exchange,
                                                  const device::census& machine) {
   const std::string instead = "; use engine = \"troupe\"";
   if (!machine.compiled) return "engine = \"nccl\" requires CUDA, but this build does not include it" + instead;
@@ -140,7 +140,7 @@ std::optional<std::string> refusal_of_collective(const planned_wiring& plan, con
 
 }  // namespace
 
-void check_carrier(const planned_wiring& so_far, const planned_exchange& exchange, const device::census& machine) {
+void check_carrier(const planned_exchanges& so_far, const planned_exchange& exchange, const device::census& machine) {
   switch (exchange.nature.carried_by) {
     case carrier::ports:
       return;

@@ -22,6 +22,10 @@ std::vector<c10::Device> deal_devices(const planned_data& so_far, const std::vec
 std::optional<std::pair<std::uint32_t, std::uint32_t>> sharing_a_gpu(const planned_work& plan,
                                                                      const std::vector<std::uint32_t>& ranks);
 
+/// Throws input_error if the workers of an exchange, on their nodes and on the devices of `machine`, cannot share a
+/// memory or use the GPUs' own library, as the exchange requires.
+void check_carrier(const planned_exchanges& so_far, const planned_exchange& exchange, const device::census& machine);
+
 /// Describes devices, such as "cpu", "cuda:0" or "cuda:0 (2 workers), cuda:1 (2 workers)".
 std::string devices_text(const std::vector<c10::Device>& devices);
 

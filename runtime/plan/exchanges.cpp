@@ -5,9 +5,9 @@
 #include "troupe/algorithms/exchange/around/group.hpp"
 #include "troupe/algorithms/support/assert.hpp"
 #include "troupe/models/networks/gradient_hooks.hpp"
+#include "troupe/runtime/plan/derive.hpp"
 #include "troupe/runtime/plan/devices.hpp"
 #include "troupe/runtime/plan/network_costs.hpp"
-#include "troupe/runtime/plan/parts.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/topology/value.hpp"
@@ -134,7 +134,7 @@ std::vector<std::vector<std::uint32_t>> peers_of(const std::vector<planned_edge>
 
 /// Returns the buckets in which a gradient is sent, in the order in which backward computes gradients; empty if it is
 /// sent whole.
-std::vector<range> planned_buckets(const planned_network& so_far, const planned_exchange& exchange) {
+std::vector<range> planned_buckets(const planned_model& so_far, const planned_exchange& exchange) {
   if (!sends_buckets(exchange.settings)) return {};
   const auto net = models::make_network(*so_far.model, so_far.shape, so_far.file.run.seed);
   const auto& facts = so_far.facts;
@@ -142,9 +142,8 @@ std::vector<range> planned_buckets(const planned_network& so_far, const planned_
   return buckets_of(exchange.settings, exchange.layout, order);
 }
 
-/// Returns planned_exchange::wrappers: the groups of workers that take part as one member; the buckets, each an
-/// exchange of its own; the encoding of what is sent. A group contributes the mean of its workers, which is encoded
-/// when it enters the algorithm.
+/// Returns planned_exchange::wrappers. With groups, the inner codec encodes the mean that a group contributes, and the
+/// outer one what is sent within a group.
 std::vector<wrapper> wrappers_of(const planned_exchange& exchange) {
   std::vector<wrapper> wrappers;
   const auto encode = [&](const std::string& state_name) {
@@ -175,7 +174,7 @@ constexpr const char* name_of_norms = "batch_norm";
 
 }  // namespace
 
-planned_exchange plan_exchange(const planned_network& so_far, const std::vector<planned_exchange>& before,
+planned_exchange plan_exchange(const planned_model& so_far, const std::vector<planned_exchange>& before,
                                std::uint32_t place) {
   const auto& file = so_far.file;
   const auto& given = file.exchanges[place];
@@ -205,7 +204,7 @@ planned_exchange plan_exchange(const planned_network& so_far, const std::vector<
   return exchange;
 }
 
-planned_exchange plan_norms(const planned_wiring& so_far, const std::vector<std::int64_t>& channels) {
+planned_exchange plan_norms(const planned_exchanges& so_far, const std::vector<std::int64_t>& channels) {
   const auto& file = so_far.file;
   const std::string key = "model.sync_batch_norm", given = key + " = true";
   if (!so_far.file.model.script.empty())

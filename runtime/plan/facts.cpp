@@ -1,7 +1,7 @@
 #include "troupe/data/sampling/shards.hpp"
 #include "troupe/data/sets/hold_out.hpp"
 #include "troupe/models/networks/out_of_memory.hpp"
-#include "troupe/runtime/plan/parts.hpp"
+#include "troupe/runtime/plan/derive.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/support/activity.hpp"

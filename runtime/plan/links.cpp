@@ -22,7 +22,7 @@ std::optional<std::uint32_t> number_in(std::string_view name, char first, std::u
   return error == std::errc{} && stop == end && number < count ? std::optional{number} : std::nullopt;
 }
 
-link_end end_of(const planned_wiring& plan, const std::string& key, const std::string& name) {
+link_end end_of(const planned_exchanges& plan, const std::string& key, const std::string& name) {
   const auto at = key.ends_with(".at");
   if (at && name == "*") return {.everywhere = true};
   if (const auto rank = number_in(name, 'w', plan.workers)) return {.id = rank};
@@ -40,7 +40,7 @@ link_end end_of(const planned_wiring& plan, const std::string& key, const std::s
 
 }  // namespace
 
-std::vector<planned_link> plan_links(const planned_wiring& plan) {
+std::vector<planned_link> plan_links(const planned_exchanges& plan) {
   std::vector<planned_link> links;
   for (const auto& given : plan.file.links) {
     const auto key = "link." + std::to_string(links.size());

@@ -10,7 +10,7 @@
 
 namespace troupe {
 
-struct planned_wiring;
+struct planned_exchanges;
 
 /// The end of a link: a worker or server, a node, or everything.
 struct link_end {
@@ -25,7 +25,7 @@ struct planned_link {
 
 /// Resolves the links of the topology file, once the exchanges are planned. Throws input_error if one names a worker,
 /// server or node that the plan does not have, or if an exchange cannot be emulated.
-std::vector<planned_link> plan_links(const planned_wiring& plan);
+std::vector<planned_link> plan_links(const planned_exchanges& plan);
 
 /// Returns whether `troupe run` emulates any of the links.
 bool has_emulated(const std::vector<planned_link>& links);

@@ -2,7 +2,7 @@
 
 #include "troupe/data/formats/memory.hpp"
 #include "troupe/models/storage/size.hpp"
-#include "troupe/runtime/plan/parts.hpp"
+#include "troupe/runtime/plan/derive.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/support/units.hpp"
 
@@ -34,7 +34,7 @@ void check_model(const planned_data& so_far, double available) {
   try {
     elements = static_cast<double>(models::flat_size(*so_far.model, so_far.shape));
   } catch (const std::invalid_argument&) {
-    return;  // network_of() reports what is wrong with the shape
+    return;  // make_network_of() reports what is wrong with the shape
   }
   const auto needed = 2 * elements * sizeof(float);
   if (needed <= available) return;
@@ -76,7 +76,7 @@ void check_memory(const planned_work& so_far) {
               so_far.facts.evaluated > 0 ? std::min(at_once, so_far.facts.evaluated) : at_once, available);
 }
 
-void check_workers(const planned_wiring& plan, const std::vector<std::uint32_t>& nodes) {
+void check_workers(const planned_exchanges& plan, const std::vector<std::uint32_t>& nodes) {
   constexpr std::uint32_t most = 4096;
   const auto key_of = [&](std::uint32_t node) {
     return plan.nodes.size() == 1 ? std::string("workers.count") : "node." + plan.nodes[node].name + ".workers";

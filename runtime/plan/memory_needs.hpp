@@ -15,6 +15,6 @@ void check_memory(const planned_work& so_far);
 /// Throws input_error if one of these nodes has more workers than a process can run, each with a thread, or if the
 /// parameters and gradients of all their workers that compute on the CPU need more of this machine's memory than is
 /// available. `nodes` holds at least one index in the plan.
-void check_workers(const planned_wiring& plan, const std::vector<std::uint32_t>& nodes);
+void check_workers(const planned_exchanges& plan, const std::vector<std::uint32_t>& nodes);
 
 }  // namespace troupe

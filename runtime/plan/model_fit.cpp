@@ -2,7 +2,7 @@
 #include "troupe/models/networks/gradient_hooks.hpp"
 #include "troupe/models/networks/out_of_memory.hpp"
 #include "troupe/models/networks/script.hpp"
-#include "troupe/runtime/plan/parts.hpp"
+#include "troupe/runtime/plan/derive.hpp"
 #include "troupe/runtime/plan/recipe.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/support/activity.hpp"
@@ -119,7 +119,7 @@ data::normalisation scale_of(const topology::topology& file, const data::dataset
   return of_preset.mean.empty() ? kind.published : of_preset;
 }
 
-void check_top_k(const planned_network& so_far) {
+void check_top_k(const planned_model& so_far) {
   const auto& k = so_far.file.evaluate.top_k;
   const auto scores = so_far.loss == models::loss_kind::cross_entropy || so_far.loss == models::loss_kind::nll;
   if (!k || (scores && *k < so_far.shape.classes)) return;
@@ -147,7 +147,7 @@ void check_augmentation(const planned_data& so_far) {
                so_far.data->name + " have " + std::to_string(channels) + "; remove these keys");
 }
 
-std::unique_ptr<models::network> network_of(const planned_data& so_far) try {
+std::unique_ptr<models::network> make_network_of(const planned_data& so_far) try {
   return models::make_network(*so_far.model, so_far.shape, so_far.file.run.seed);
 } catch (const models::script_error& reason) {
   throw input_error(reason.what());
@@ -214,7 +214,7 @@ std::vector<std::string> try_out(const planned_work& so_far, models::loss_kind l
              models::name_of(loss) + " requires [" + sizes_text(expected) + "]; change its last layer, or model.loss");
 }
 
-std::string note_on_missing_gradients(const planned_network& so_far, models::network& net) {
+std::string note_on_missing_gradients(const planned_model& so_far, models::network& net) {
   const auto& facts = so_far.facts;
   std::vector<std::size_t> missing;
   const activity trying{so_far.file.model.script.string() + ": a training step on 2 samples", so_far.file.run.timeout,

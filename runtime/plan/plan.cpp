@@ -2,9 +2,9 @@
 
 #include "troupe/models/storage/constants.hpp"
 #include "troupe/runtime/plan/batches.hpp"
+#include "troupe/runtime/plan/derive.hpp"
 #include "troupe/runtime/plan/devices.hpp"
 #include "troupe/runtime/plan/memory_needs.hpp"
-#include "troupe/runtime/plan/parts.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/plan/replicas.hpp"
 
@@ -84,24 +84,6 @@ std::vector<planned_node> nodes_of(const topology::topology& file) {
   return nodes;
 }
 
-std::vector<planned_actor> actors_of(const planned_wiring& so_far) {
-  std::vector<planned_actor> actors;
-  for (std::uint32_t rank = 0; rank < so_far.workers; ++rank)
-    actors.push_back({label_of_worker(rank), so_far.node_of(rank)});
-  for (std::uint32_t rank = 0; rank < so_far.workers; ++rank)
-    actors.push_back({label_of_compute(rank), so_far.node_of(rank)});
-  for (std::uint32_t place = 0; place < so_far.exchanges.size(); ++place) {
-    const auto& exchange = so_far.exchanges[place];
-    if (exchange.nature.in_loop)
-      for (const auto rank : exchange.ranks())
-        actors.push_back({label_of_port(exchange.name, place, rank), so_far.node_of(rank)});
-    for (std::uint32_t i = 0; i < exchange.nature.servers; ++i)
-      actors.push_back({label_of_server(exchange.name, place, i)});
-  }
-  for (const auto what : {role::evaluator, role::coordinator, role::recorder}) actors.push_back({label_of(what)});
-  return actors;
-}
-
 }  // namespace
 
 data::split split_named(const topology::topology& file) {
@@ -150,37 +132,36 @@ planned_work plan_work(planned_data so_far, const device::census& machine) {
   return work;
 }
 
-planned_network plan_network(planned_work so_far, models::network& net) {
-  planned_network network{std::move(so_far)};
-  network.loss = loss_of(network.file, net, network.shape.classes);
-  check_accuracy(network.file, network.loss);
-  check_top_k(network);
-  check_evaluation(network);
-  check_last_batch(network);
-  network.layout = models::layout_of(net);
-  network.tied = models::tied_names_of(net);
-  network.constants = models::constants_of(net);
-  network.draws_elsewhere = net.draws_elsewhere();
-  if (!network.draws_elsewhere.empty()) network.notes.push_back(note_on_draws(network.draws_elsewhere));
-  if (net.takes_any_loss() || network.data->sample_shape.empty())
-    network.warnings = try_out(network, network.loss, net);
-  return network;
+planned_model plan_model(planned_work so_far, models::network& net) {
+  planned_model model{std::move(so_far)};
+  model.loss = loss_of(model.file, net, model.shape.classes);
+  check_accuracy(model.file, model.loss);
+  check_top_k(model);
+  check_evaluation(model);
+  check_last_batch(model);
+  model.layout = models::layout_of(net);
+  model.tied = models::tied_names_of(net);
+  model.constants = models::constants_of(net);
+  model.draws_elsewhere = net.draws_elsewhere();
+  if (!model.draws_elsewhere.empty()) model.notes.push_back(note_on_draws(model.draws_elsewhere));
+  if (net.takes_any_loss() || model.data->sample_shape.empty())
+    for (const auto& warning : try_out(model, model.loss, net)) model.warnings.push_back(warning);
+  return model;
 }
 
-planned_wiring plan_wiring(planned_network so_far, const device::census& machine,
-                           const std::vector<std::int64_t>& norm_channels) {
-  planned_wiring wiring{std::move(so_far)};
-  auto& file = wiring.file;
+planned_exchanges plan_exchanges(planned_model so_far, const device::census& machine,
+                                 const std::vector<std::int64_t>& norm_channels) {
+  planned_exchanges result{std::move(so_far)};
+  auto& file = result.file;
   for (std::uint32_t place = 0; place < file.exchanges.size(); ++place) {
-    wiring.exchanges.push_back(plan_exchange(wiring, wiring.exchanges, place));
-    file.exchanges[place].options = wiring.exchanges[place].settings;
+    result.exchanges.push_back(plan_exchange(result, result.exchanges, place));
+    file.exchanges[place].options = result.exchanges[place].settings;
   }
-  for (const auto& exchange : wiring.exchanges) check_carrier(wiring, exchange, machine);
-  check_budget(wiring);
-  check_each_worker(wiring);
-  if (file.model.sync_batch_norm) wiring.exchanges.push_back(plan_norms(wiring, norm_channels));
-  wiring.links = plan_links(wiring);
-  return wiring;
+  for (const auto& exchange : result.exchanges) check_carrier(result, exchange, machine);
+  check_budget(result);
+  check_each_worker(result);
+  if (file.model.sync_batch_norm) result.exchanges.push_back(plan_norms(result, norm_channels));
+  return result;
 }
 
 schedule schedule_of(const planned_wiring& so_far) {
@@ -204,6 +185,24 @@ planned_training plan_training(planned_wiring so_far, models::network& net) {
   return training;
 }
 
+std::vector<planned_actor> actors_of(const planned_wiring& so_far) {
+  std::vector<planned_actor> actors;
+  for (std::uint32_t rank = 0; rank < so_far.workers; ++rank)
+    actors.push_back({label_of_worker(rank), so_far.node_of(rank)});
+  for (std::uint32_t rank = 0; rank < so_far.workers; ++rank)
+    actors.push_back({label_of_compute(rank), so_far.node_of(rank)});
+  for (std::uint32_t place = 0; place < so_far.exchanges.size(); ++place) {
+    const auto& exchange = so_far.exchanges[place];
+    if (exchange.nature.in_loop)
+      for (const auto rank : exchange.ranks())
+        actors.push_back({label_of_port(exchange.name, place, rank), so_far.node_of(rank)});
+    for (std::uint32_t i = 0; i < exchange.nature.servers; ++i)
+      actors.push_back({label_of_server(exchange.name, place, i)});
+  }
+  for (const auto what : {role::evaluator, role::coordinator, role::recorder}) actors.push_back({label_of(what)});
+  return actors;
+}
+
 }  // namespace
 
 plan make_plan(const topology::topology& file, const data_facts& facts, const device::census& machine,
@@ -211,8 +210,9 @@ plan make_plan(const topology::topology& file, const data_facts& facts, const de
   topology::check_values(file, refusal_in(file));
   auto work = plan_work(plan_data(file, facts, memory), machine);
   check_memory(work);
-  const auto net = network_of(work);
-  auto wiring = plan_wiring(plan_network(std::move(work), *net), machine, net->norm_channels());
+  const auto net = make_network_of(work);
+  planned_wiring wiring{plan_exchanges(plan_model(std::move(work), *net), machine, net->norm_channels())};
+  wiring.links = plan_links(wiring);
   plan result{plan_training(std::move(wiring), *net)};
   result.traffic = plan_traffic(result);
   result.faults = plan_faults(result);

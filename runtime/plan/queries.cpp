@@ -80,13 +80,13 @@ double plan::messages_per_step() const {
   return sum_over_edges(*this, &planned_edge::messages);
 }
 
-std::uint32_t planned_wiring::servers() const {
+std::uint32_t planned_exchanges::servers() const {
   std::uint32_t sum = 0;
   for (const auto& exchange : exchanges) sum += exchange.nature.servers;
   return sum;
 }
 
-std::vector<const planned_exchange*> planned_wiring::stores() const {
+std::vector<const planned_exchange*> planned_exchanges::stores() const {
   std::vector<const planned_exchange*> memories;
   for (const auto& exchange : exchanges)
     if (!exchange.nature.in_loop) memories.push_back(&exchange);
@@ -97,7 +97,7 @@ std::vector<const planned_exchange*> planned_wiring::stores() const {
   return {&*store};
 }
 
-const planned_exchange* planned_wiring::memory_of(std::uint32_t rank) const {
+const planned_exchange* planned_exchanges::memory_of(std::uint32_t rank) const {
   const auto found = std::find_if(exchanges.begin(), exchanges.end(), [&](const auto& exchange) {
     if (exchange.nature.in_loop) return false;
     const auto ranks = exchange.ranks();
@@ -106,13 +106,13 @@ const planned_exchange* planned_wiring::memory_of(std::uint32_t rank) const {
   return found == exchanges.end() ? nullptr : &*found;
 }
 
-const planned_exchange* planned_wiring::norms() const {
+const planned_exchange* planned_exchanges::norms() const {
   const auto found =
       std::find_if(exchanges.begin(), exchanges.end(), [](const auto& exchange) { return exchange.of_norms; });
   return found == exchanges.end() ? nullptr : &*found;
 }
 
-bool planned_wiring::replicas_agree() const {
+bool planned_exchanges::replicas_agree() const {
   // A step on a GPU rounds differently from one on the CPU.
   const auto alike = [&](const auto& device) { return device.type() == devices.front().type(); };
   if (!std::all_of(devices.begin(), devices.end(), alike)) return false;
@@ -122,23 +122,23 @@ bool planned_wiring::replicas_agree() const {
   });
 }
 
-bool planned_wiring::buffers_agree() const {
+bool planned_exchanges::buffers_agree() const {
   return layout.total == layout.parameter_end || norms() != nullptr || memory_of(0) != nullptr;
 }
 
-bool planned_wiring::deterministic() const {
+bool planned_exchanges::deterministic() const {
   return std::all_of(exchanges.begin(), exchanges.end(),
                      [](const auto& exchange) { return exchange.nature.deterministic; });
 }
 
-bool planned_wiring::promises_bits() const {
+bool planned_exchanges::promises_bits() const {
   return deterministic() && draws_elsewhere.empty() && !file.run.max_seconds &&
          std::none_of(exchanges.begin(), exchanges.end(),
                       [](const auto& exchange) { return !exchange.nature.sums_by.empty(); }) &&
          std::all_of(devices.begin(), devices.end(), [](const auto& device) { return device.is_cpu(); });
 }
 
-bool planned_wiring::workers_are_independent() const {
+bool planned_exchanges::workers_are_independent() const {
   return !stores().empty() && std::all_of(exchanges.begin(), exchanges.end(), [](const auto& exchange) {
     return !exchange.nature.waits_for_others && exchange.nature.servers > 0 && !exchange.has_groups();
   });

@@ -1,7 +1,7 @@
 #include "troupe/runtime/plan/recipe.hpp"
 
 #include "troupe/algorithms/training/optimizer_kinds.hpp"
-#include "troupe/runtime/plan/parts.hpp"
+#include "troupe/runtime/plan/derive.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/plan/undecayed.hpp"
 #include "troupe/runtime/support/units.hpp"
@@ -49,7 +49,7 @@ learning_rate schedule_of(const planned_work& so_far, double lr) {
 }
 
 /// Returns whether every step averages the gradients of all workers.
-bool averages_all_gradients(const planned_wiring& so_far) {
+bool averages_all_gradients(const planned_exchanges& so_far) {
   const auto& exchanges = so_far.exchanges;
   const auto of_all = [&](const planned_exchange& exchange) {
     return exchange.carries.sends == slot::gradient && exchange.nature.same_for_all && exchange.due.every == 1 &&
@@ -63,7 +63,7 @@ std::int64_t base_batch(const planned_work& so_far) {
   return so_far.file.optimizer.base_batch_size.value_or(so_far.sampling.batch_size);
 }
 
-double scaled_lr(const planned_wiring& so_far) {
+double scaled_lr(const planned_exchanges& so_far) {
   const auto& given = so_far.file.optimizer;
   if (given.scale_lr == "none") return given.lr;
   const auto batch = effective_batch(so_far);
@@ -125,7 +125,7 @@ std::vector<range> tensors_of(const models::flat_layout& layout) {
   return tensors;
 }
 
-optimizer_options optimizer_of(const planned_wiring& so_far) {
+optimizer_options optimizer_of(const planned_exchanges& so_far) {
   const auto& file = so_far.file;
   const auto& given = file.optimizer;
   optimizer_options options{.name = given.name,
@@ -145,7 +145,7 @@ optimizer_options optimizer_of(const planned_wiring& so_far) {
   return options;
 }
 
-std::int64_t effective_batch(const planned_wiring& so_far) {
+std::int64_t effective_batch(const planned_exchanges& so_far) {
   const auto own = so_far.sampling.batch_size;
   if (so_far.workers == 1) return own;
   return averages_all_gradients(so_far) ? own * so_far.workers : 0;

@@ -14,11 +14,14 @@ namespace troupe {
 
 /// Returns the optimizer of a run, its learning rate scaled with the batch. Throws input_error if the settings
 /// contradict each other or the wiring.
-optimizer_options optimizer_of(const planned_wiring& so_far);
+optimizer_options optimizer_of(const planned_exchanges& so_far);
+
+/// Returns the ranges of the parameter tensors.
+std::vector<range> tensors_of(const models::flat_layout& layout);
 
 /// Returns the number of samples that one step averages over: the batches of all workers if every step averages the
 /// gradients of all of them, or the batch of a single worker. Returns 0 if no step averages over all workers.
-std::int64_t effective_batch(const planned_wiring& so_far);
+std::int64_t effective_batch(const planned_exchanges& so_far);
 
 /// Describes the optimizer on one line, for people.
 std::string optimizer_text(const planned_training& plan);

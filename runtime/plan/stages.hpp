@@ -1,6 +1,6 @@
-// The stages in which a plan is made. Each stage is a type that extends the one before it, so that the functions that
-// derive it can read only what is already known: the data, the division of the work, the network, the wiring, and the
-// training. plan.hpp has the complete plan.
+// The stages in which a plan is made: the data, the division of the work, the model, the exchanges, the links, and the
+// training. Each stage is a type that extends the one before it, so that a function can read no later stage than that
+// of its parameter. plan.hpp has the complete plan.
 #pragma once
 
 #include "troupe/algorithms/exchange/around/group.hpp"
@@ -55,7 +55,7 @@ struct data_facts {
   data_facts(const data::dataset_pair& sets, const topology::topology& file);
 };
 
-/// Stage 1: what is trained on.
+/// Stage 1: what is trained on. Later stages add notes and warnings; stage 4 settles the options of the exchanges.
 struct planned_data {
   topology::topology file;                          ///< Without replicas: see expand_replicas().
   std::map<std::string, std::vector<int>> cores{};  ///< By exchange: the cores near a shared memory; empty means any.
@@ -93,8 +93,8 @@ struct planned_work : planned_data {
   bool draws_from_queue() const { return sampling.queue; }  ///< Whether the workers share a budget of steps.
 };
 
-/// Stage 3: the network.
-struct planned_network : planned_work {
+/// Stage 3: the model, its layout and its loss.
+struct planned_model : planned_work {
   models::loss_kind loss{};
   models::flat_layout layout{};
   std::vector<models::tied_name> tied{};  ///< Additional names of parameters of the layout.
@@ -117,7 +117,8 @@ struct planned_exchange {
   /// Layout of the exchanged tensor: the parameters, and the float buffers if they are mixed.
   models::flat_layout layout{};
   std::vector<range> buckets{};  ///< Parts of the tensor that are exchanged separately; empty means all at once.
-  /// Wrappers around its members, from the inside out.
+  /// Wrappers around its members, from the inside out: with groups, a codec between the groups, and the groups; then
+  /// the buckets, and the codec.
   std::vector<wrapper> wrappers{};
   /// Whether it exchanges statistics of batch norms, in the buckets that norm_exchange requires.
   bool of_norms{false};
@@ -134,10 +135,9 @@ struct planned_exchange {
   const rules::mixing_schedule* mixing() const;  ///< Mixing matrices over the members, or null if the kind has none.
 };
 
-/// Stage 4: the exchanges, and the links of the network.
-struct planned_wiring : planned_network {
+/// Stage 4: the exchanges.
+struct planned_exchanges : planned_model {
   std::vector<planned_exchange> exchanges{};
-  std::vector<planned_link> links{};  ///< Emulated or real.
 
   std::uint32_t servers() const;  ///< Number of servers of all exchanges.
   /// Returns the exchanges whose servers hold the result: one exchange whose shards form it, or shared memories that
@@ -154,7 +154,12 @@ struct planned_wiring : planned_network {
   bool workers_are_independent() const;  ///< Whether no worker ever waits for another, and servers hold the result.
 };
 
-/// Stage 5: the updates of the parameters, and the schedule of everything else.
+/// Stage 5: the links between nodes or workers.
+struct planned_wiring : planned_exchanges {
+  std::vector<planned_link> links{};  ///< Emulated or real.
+};
+
+/// Stage 6: the updates of the parameters, and the schedule of everything else.
 struct planned_training : planned_wiring {
   optimizer_options optimizer{};
   schedule when{};

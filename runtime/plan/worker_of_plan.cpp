@@ -85,7 +85,7 @@ run_id run_id_of(const plan& plan) {
   return run_id{(plan.file.run.seed * spread + elements) * spread + plan.workers};
 }
 
-trained_network network_of(const plan& plan) {
+trained_network trained_network_of(const plan& plan) {
   return {.model = plan.model,
           .shape = plan.shape,
           .loss = plan.loss,
@@ -138,7 +138,7 @@ std::uint32_t node_of(const plan& plan, const actor_id& actor) {
 replica_options replica_options_of(const plan& plan, const data::dataset_pair& data, std::uint32_t rank,
                                    models::buffer_pool pool) {
   const auto& file = plan.file;
-  replica_options options{network_of(plan)};
+  replica_options options{trained_network_of(plan)};
   options.run = run_id_of(plan);
   options.rank = rank_id{rank};
   options.pool = std::move(pool);

@@ -18,7 +18,7 @@ namespace troupe {
 run_id run_id_of(const plan& plan);
 
 /// Returns the network that every worker trains.
-trained_network network_of(const plan& plan);
+trained_network trained_network_of(const plan& plan);
 
 /// Returns whether all workers end at the same step.
 bool works_in_lockstep(const plan& plan);

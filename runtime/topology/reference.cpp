@@ -170,7 +170,8 @@ std::string either(const std::string& one, const std::string& other) {
 std::string reference_page() {
   std::string text =
       "# The topology file: every key\n\n"
-      "Generated from the table in `runtime/topology/schema.cpp` by `troupe explain --markdown`; a test compares the "
+      "Generated from the tables in `runtime/topology/schema_*.cpp` by `troupe explain --markdown`; a test compares "
+      "the "
       "two.\n\n"
       "A topology is a TOML file. Every key has a default or may be left out, except " +
       listed(needed(), "and") +

@@ -13,7 +13,7 @@
 
 namespace troupe::topology::rows {
 
-// In schema_run.cpp.
+// In schema_run.cpp and schema_emulation.cpp.
 
 section run_section();
 section workers_section();

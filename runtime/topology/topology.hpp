@@ -1,5 +1,5 @@
-// A topology file after parsing: plain structs with every default filled in and nothing derived. schema.cpp holds the
-// table of its keys; docs/topology.md, which is generated from that table, explains their meaning.
+// A topology file after parsing: plain structs with every default filled in and nothing derived. schema_run.cpp,
+// schema_training.cpp and schema_emulation.cpp hold the table of its keys; docs/topology.md, which is generated from that table, explains their meaning.
 #pragma once
 
 #include "troupe/algorithms/support/setting.hpp"

@@ -5,7 +5,7 @@
 #include "tests/support/wirings.hpp"
 
 #include "troupe/algorithms/exchange/around/buckets.hpp"
-#include "troupe/runtime/plan/parts.hpp"
+#include "troupe/runtime/plan/derive.hpp"
 #include "troupe/runtime/simulation/simulation.hpp"
 #include "troupe/runtime/topology/error.hpp"
 

@@ -5,7 +5,7 @@
 #include "troupe/models/networks/batch_norm.hpp"
 #include "troupe/models/networks/module.hpp"
 #include "troupe/models/storage/flat.hpp"
-#include "troupe/runtime/plan/parts.hpp"
+#include "troupe/runtime/plan/derive.hpp"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>

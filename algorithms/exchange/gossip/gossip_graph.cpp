@@ -351,8 +351,11 @@ rules::mixing_schedule mixing_of(const std::vector<std::string>& names, const se
                             (required == rules::stochastic::doubly ? "row and every column" : "column") +
                             " to sum to 1");
   if (const auto apart = rules::unconnected_members(schedule.graph()))
-    refuse(rows ? "weights" : "edges", "nothing from \"" + names[apart->first] + "\" ever reaches \"" +
-                                           names[apart->second] + "\"; expected all members to be connected");
+    refuse(rows    ? "weights"
+           : edges ? "edges"
+                   : "graph",
+           "nothing from \"" + names[apart->first] + "\" ever reaches \"" + names[apart->second] +
+               "\"; expected all members to be connected");
   return schedule;
 }
 

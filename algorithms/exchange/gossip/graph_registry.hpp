@@ -9,7 +9,7 @@
 
 namespace troupe {
 
-/// A graph that may change between exchanges, with weights of its own.
+/// A graph with weights of its own, which may change between exchanges. It has no settings.
 struct graph_with_weights {
   std::string name;         ///< Value of the setting `graph`.
   std::string explanation;  ///< One sentence.

@@ -98,7 +98,7 @@ TEST_CASE("a port refuses what does not belong to its step, and says what and fr
   SUBCASE("two steps ahead") {
     piece.origin.step = 2;
     expected =
-        "received a part more than 1 step ahead, the limit that member::steps_ahead() sets (from rank 1, step 3)";
+        "received a part more than 1 step ahead, which is the limit for this kind of exchange (from rank 1, step 3)";
   }
   SUBCASE("another exchange") {
     piece.which.place = 3;

@@ -1,7 +1,7 @@
 #include "tests/support/doctest.hpp"
 #include "tests/support/plans.hpp"
 
-#include "troupe/runtime/plan/parts.hpp"
+#include "troupe/runtime/plan/derive.hpp"
 
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/randn.h>

@@ -1,7 +1,7 @@
-// The parts of make_plan(). Each takes the stage that it needs: see stages.hpp.
+// What make_plan() derives and checks, in the order of the stages. Each function takes the stage that it needs: see
+// stages.hpp. Further ones: batches.hpp, devices.hpp, faults.hpp, links.hpp, memory_needs.hpp, recipe.hpp.
 #pragma once
 
-#include "troupe/algorithms/device/device.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/plan/stages.hpp"
@@ -24,6 +24,8 @@ inline std::string equals(const std::string& key, std::int64_t value) {
 /// Returns text such as "1×28×28".
 std::string sizes_text(at::IntArrayRef sizes);
 
+// Values of keys, in plan.cpp.
+
 /// Returns how the training samples are divided among the workers.
 data::split split_named(const topology::topology& file);
 
@@ -33,8 +35,19 @@ constexpr std::uint64_t most_steps = std::uint64_t{1} << 53;
 /// Returns an interval in steps.
 std::uint64_t steps_between(const topology::interval& every, std::uint64_t steps_per_epoch);
 
+// The data, in model_fit.cpp.
+
+/// Returns the normalisation of the inputs.
+data::normalisation scale_of(const topology::topology& file, const data::dataset_kind& kind,
+                             const models::network_shape& shape, bool images);
+
+/// Throws input_error if the samples cannot be augmented as requested.
+void check_augmentation(const planned_data& so_far);
+
+// The model, in model_fit.cpp.
+
 /// Makes the network. Throws input_error if it does not take the samples of the data set.
-std::unique_ptr<models::network> network_of(const planned_data& so_far);
+std::unique_ptr<models::network> make_network_of(const planned_data& so_far);
 
 /// Returns the loss in effect. Throws input_error if it does not fit the output of the network or the targets, which
 /// are numbers if there are no `classes`.
@@ -43,15 +56,8 @@ models::loss_kind loss_of(const topology::topology& file, const models::network&
 /// Throws input_error for keys that require an accuracy, if there is none.
 void check_accuracy(const topology::topology& file, models::loss_kind loss);
 
-/// Returns the normalisation of the inputs.
-data::normalisation scale_of(const topology::topology& file, const data::dataset_kind& kind,
-                             const models::network_shape& shape, bool images);
-
 /// Throws input_error if top-k accuracy would count every sample as correct.
-void check_top_k(const planned_network& so_far);
-
-/// Throws input_error if the samples cannot be augmented as requested.
-void check_augmentation(const planned_data& so_far);
+void check_top_k(const planned_model& so_far);
 
 /// Runs a model on generated samples like those of the run, before anything starts. Returns warnings about its output.
 /// Throws input_error if the model does not take the samples, or if the loss cannot use its output.
@@ -59,28 +65,25 @@ std::vector<std::string> try_out(const planned_work& so_far, models::loss_kind l
 
 /// Runs a training step of a model on generated samples. Returns a note on the parameters that get no gradient, which
 /// the optimizer skips; empty if there are none. Uses up `net`. Throws input_error if the step fails.
-std::string note_on_missing_gradients(const planned_network& so_far, models::network& net);
-
-/// Returns the ranges of the parameter tensors.
-std::vector<range> tensors_of(const models::flat_layout& layout);
+std::string note_on_missing_gradients(const planned_model& so_far, models::network& net);
 
 /// Describes a module's own random draws, which users may not expect.
 std::string note_on_draws(const std::vector<std::string>& operators);
 
-/// Throws input_error if the workers of an exchange, on their nodes and on the devices of `machine`, cannot share a
-/// memory or use the GPUs' own library, as the exchange requires.
-void check_carrier(const planned_wiring& so_far, const planned_exchange& exchange, const device::census& machine);
+// The exchanges and their traffic, in exchanges.cpp.
 
 /// Derives exchange `place` of the file. `before` are the exchanges before it. Throws input_error.
-planned_exchange plan_exchange(const planned_network& so_far, const std::vector<planned_exchange>& before,
+planned_exchange plan_exchange(const planned_model& so_far, const std::vector<planned_exchange>& before,
                                std::uint32_t place);
 
 /// Derives the exchange "batch_norm", which combines the statistics of batch norms with these numbers of channels and
 /// follows all other exchanges. Throws input_error if the workers do not run their layers in lockstep.
-planned_exchange plan_norms(const planned_wiring& so_far, const std::vector<std::int64_t>& channels);
+planned_exchange plan_norms(const planned_exchanges& so_far, const std::vector<std::int64_t>& channels);
 
 /// Chooses for each exchange what depends on the network (exchange_traffic::choices) and derives its traffic.
 std::vector<exchange_traffic> plan_traffic(const planned_wiring& so_far);
+
+// Warnings, in warnings.cpp.
 
 /// Returns warnings about what is legal but probably not intended, one line each. A warning states what the plan does
 /// and how to change it.
