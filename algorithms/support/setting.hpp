@@ -1,6 +1,6 @@
 // A key of the topology file as a row of a table. Parser, `troupe explain`, `troupe list`, the reference page and error
 // messages are all generated from such rows. Exchanges add rows of their own; the others are in
-// runtime/topology/schema.cpp.
+// runtime/topology/schema_*.cpp.
 #pragma once
 
 #include <cstdint>
