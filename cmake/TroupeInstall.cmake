@@ -23,9 +23,12 @@ file(GLOB to_read RELATIVE ${PROJECT_SOURCE_DIR}/include/troupe CONFIGURE_DEPEND
 set(installed_headers ${to_read})
 while(to_read)
   list(POP_FRONT to_read header)
-  find_file(path troupe/${header} PATHS ${TROUPE_INCLUDE_ROOTS} NO_DEFAULT_PATH NO_CACHE REQUIRED)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})
-  file(STRINGS ${path} lines REGEX "^#include \"troupe/")
+  set(header_path ${PROJECT_SOURCE_DIR}/include/troupe/${header})
+  if(NOT EXISTS ${header_path})
+    set(header_path ${PROJECT_SOURCE_DIR}/cmake/include/troupe/${header})
+  endif()
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header_path})
+  file(STRINGS ${header_path} lines REGEX "^#include \"troupe/")
   foreach(line ${lines})
     string(REGEX REPLACE "^#include \"troupe/(.*)\"$" "\\1" included ${line})
     if(NOT included IN_LIST installed_headers)
@@ -34,8 +37,7 @@ while(to_read)
     endif()
   endforeach()
   get_filename_component(folder troupe/${header} DIRECTORY)
-  install(FILES ${path} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder} COMPONENT headers)
-  unset(path)
+  install(FILES ${header_path} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder} COMPONENT headers)
 endwhile()
 
 install(DIRECTORY topologies DESTINATION ${CMAKE_INSTALL_DATADIR}/troupe)
@@ -76,10 +78,9 @@ install(FILES ${PROJECT_BINARY_DIR}/TroupeConfig.cmake ${PROJECT_BINARY_DIR}/Tro
 find_program(DOXYGEN doxygen)
 if(DOXYGEN AND PROJECT_IS_TOP_LEVEL)
   add_custom_target(api
-    COMMAND ${CMAKE_COMMAND} -D CMAKE_INSTALL_COMPONENT=headers -D CMAKE_INSTALL_PREFIX=${PROJECT_BINARY_DIR}/api/headers
-      -P ${PROJECT_BINARY_DIR}/cmake_install.cmake
-    COMMAND ${CMAKE_COMMAND} -E env TROUPE_API=${PROJECT_BINARY_DIR}/api
-      TROUPE_PUBLIC_HEADERS=${PROJECT_BINARY_DIR}/api/headers/${CMAKE_INSTALL_INCLUDEDIR} ${DOXYGEN}
-      ${PROJECT_SOURCE_DIR}/docs/Doxyfile
+    COMMAND ${CMAKE_COMMAND} -E rm -rf ${PROJECT_BINARY_DIR}/api
+    COMMAND ${CMAKE_COMMAND} -E env --unset=DESTDIR ${CMAKE_COMMAND} -D CMAKE_INSTALL_COMPONENT=headers
+      -D CMAKE_INSTALL_PREFIX=${PROJECT_BINARY_DIR}/api/headers -P ${PROJECT_BINARY_DIR}/cmake_install.cmake
+    COMMAND ${CMAKE_COMMAND} -E chdir ${PROJECT_BINARY_DIR}/api ${DOXYGEN} ${PROJECT_SOURCE_DIR}/docs/Doxyfile
     VERBATIM)
 endif()

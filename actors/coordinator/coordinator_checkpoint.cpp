@@ -135,8 +135,7 @@ void continue_restored(coordinator_pointer self) {
 
 void take_arrival(coordinator_pointer self, rank_id worker, std::uint64_t step) {
   auto& my = self->state;
-  if (step != my.barrier) return;
-  my.waiting.insert(worker);
+  if (step != my.barrier || my.collection.open || !my.waiting.insert(worker).second) return;
   if (my.waiting.size() == my.workers.size()) take_checkpoint_at_barrier(self);
 }
 

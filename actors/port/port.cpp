@@ -182,6 +182,9 @@ void carry_out(port_pointer self, collected_output&& output) {
     send_to(self, to, std::move(piece));
   }
   for (auto& piece : output.answered) {
+    if (piece.origin.step < my.step)
+      return fail(self, make_error(errc::stale, "step " + std::to_string(piece.origin.step + 1) +
+                                                    " was answered after it was complete"));
     auto& answer = answers_of(my, piece.origin.step)[wanted_with(my, piece.piece.first)];
     answer.what = piece.what;
     answer.sample_count = piece.sample_count;

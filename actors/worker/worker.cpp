@@ -377,7 +377,7 @@ worker_actor::extend<caf::reacts_to<tick_atom>>::behavior_type worker(worker_poi
         auto& my = self->state;
         const auto& more = assigned.what;
         if (my.halt != halt_request::none) return;
-        if (!my.options.draws_from_queue || more.first_step != my.granted)
+        if (!my.options.draws_from_queue || more.first_step != my.granted || more.end() < more.first_step)
           throw std::logic_error("received an assignment that does not follow the one before it");
         my.reports.assigned.push_back(more);
         my.granted = more.end();

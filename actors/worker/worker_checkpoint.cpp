@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <stdexcept>
 #include <utility>
 
 namespace troupe {
@@ -47,6 +48,8 @@ void send_state(worker_pointer self) {
 
 void restore_all(worker_pointer self, const state_dict& from) {
   auto& my = self->state;
+  if (my.in_step || my.asked != compute_request::none)
+    throw std::logic_error("received a state to restore while a step is under way");
   my.restore(from, my.options.run);
   my.begun = my.granted = my.completed;
   const auto open = std::make_shared<std::size_t>(0);

@@ -27,7 +27,7 @@ struct open_exchange {
 enum class compute_request : std::uint8_t {
   none,
   digests,     ///< Digests of its parameters.
-  one_step,    ///< Some operations of at most one step.
+  one_step,    ///< Operations that complete at most one step.
   many_steps,  ///< Several steps, of which a cancel may leave out the last ones.
 };
 

@@ -3,6 +3,13 @@
 /// of the setting `encoding`:
 ///
 /// @code{.cpp}
+/// #include "troupe/codec.hpp"
+/// #include "troupe/command.hpp"
+///
+/// #include <ATen/ATen.h>
+///
+/// #include <memory>
+///
 /// /// One byte per value: 64 steps per unit, and no more than two units.
 /// struct fixed_point final : troupe::codec {
 ///   std::string name() const override { return "fixed8"; }

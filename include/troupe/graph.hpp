@@ -3,6 +3,9 @@
 /// becomes a value of the setting `graph`:
 ///
 /// @code{.cpp}
+/// #include "troupe/command.hpp"
+/// #include "troupe/graph.hpp"
+///
 /// /// For two or more members: in each exchange, every member averages with one neighbour, alternately the next and
 /// /// the one before.
 /// troupe::rules::mixing_schedule alternating(std::uint32_t members) {

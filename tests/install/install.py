@@ -64,6 +64,9 @@ def test_the_command_is_installed_and_the_public_headers_with_what_they_include(
 
 def test_the_reference_of_the_public_headers_is_built_without_a_warning():
     """Doxygen reports every name without a comment, and docs/Doxyfile turns that into an error."""
+    if not shutil.which("doxygen"):
+        print("  SKIPPED: doxygen is not installed; scripts/setup --python installs it")
+        return
     call("cmake", "--build", os.environ["TROUPE_BUILD"], "--target", "api")
     page = (pathlib.Path(os.environ["TROUPE_BUILD"]) / "api/html/classtroupe_1_1member.html").read_text()
     assert "Accepts the worker" in page
