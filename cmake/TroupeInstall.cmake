@@ -2,8 +2,7 @@
 include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/Troupe)
 
-# Programs link troupe::troupe, which is all that a run needs; troupe::tools, which adds what looks at runs and files; or
-# troupe::command, which adds the command.
+# Programs link troupe::troupe, which is all that a run needs, or troupe::command, which adds the command.
 add_library(troupe_package INTERFACE)
 target_link_libraries(troupe_package INTERFACE troupe_runtime)
 target_compile_features(troupe_package INTERFACE cxx_std_20)

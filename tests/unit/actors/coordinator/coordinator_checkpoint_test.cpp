@@ -45,6 +45,18 @@ TEST_CASE("a checkpoint holds the states of all, and the workers continue while 
   CHECK(here.all->granted.back() == 4);
 }
 
+TEST_CASE("a worker that reports its arrival twice does not start another checkpoint") {
+  rehearsal here{true, with_checkpoints(2)};
+  here.complete(1, 1);
+  here.arrive(2);
+  caf::anon_send(here.coordinator, control::at_checkpoint{rank_id{1}, 2});
+  here.run();
+  CHECK(here.all->asked == std::vector<std::uint64_t>{1, 1});
+  here.answer(0, 1);
+  here.answer(1, 1);
+  CHECK(here.all->checkpoints.size() == 1);
+}
+
 TEST_CASE("a checkpoint that is due while another one is written is skipped") {
   rehearsal here{true, with_checkpoints(1)};
   here.all->keeps_writing = true;

@@ -167,6 +167,18 @@ TEST_CASE("patience and target stop a run early at the step of the verdict") {
   }
 }
 
+TEST_CASE("a verdict ends a run that has already reported a later step") {
+  auto options = stopping({}, 0.5);
+  options.stop.target_hold = 1;
+  rehearsal here{true, options};
+  for (const std::uint64_t step : {1, 2})
+    for (const std::uint32_t rank : {0U, 1U}) here.reach(rank, step);
+  here.show(0, 1, 1);
+  CHECK(here.all->events.back() == "end stopped_early");
+  CHECK(here.all->lines.back().step == 1);
+  CHECK(here.all->saved == std::vector<float>{1});
+}
+
 TEST_CASE("workers that pause are granted one evaluation at a time") {
   for (const bool pauses : {false, true}) {
     auto options = pausing();
