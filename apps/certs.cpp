@@ -1,5 +1,6 @@
-// troupe certs DIR --node alpha …: makes the certificates with which nodes identify themselves.
+// troupe certs DIR --node alpha …: makes the certificates with which nodes and guests identify themselves.
 #include "troupe/apps/commands.hpp"
+#include "troupe/files/error.hpp"
 #include "troupe/files/json.hpp"
 #include "troupe/runtime/security/authority.hpp"
 #include "troupe/runtime/support/terminal.hpp"
@@ -29,9 +30,9 @@ void make(const certs_options& given) {
     return;
   }
   for (const auto& path : written) std::cout << for_terminal(path.string()) << "\n";
-  std::cout
-      << "A node needs its own certificate and key, and authority.crt. Keep authority.key to yourself: whoever has "
-         "it can join a run.\n";
+  std::cout << "A node or guest needs its own certificate and key, and authority.crt. Keep authority.key to yourself: "
+               "whoever has "
+               "it can join a run.\n";
 }
 
 }  // namespace
@@ -46,13 +47,21 @@ void add_certs(CLI::App& app, int& status) {
       ->add_option("DIR", request.folder,
                    "Folder for the certificates. If it has those of an authority, this authority signs the new ones")
       ->required();
-  command->add_option("--node", request.nodes, "Name of a [[node]]; repeatable")->required()->allow_extra_args(false);
-  command->add_option("--days", request.days, "Number of days for which the certificates of nodes are valid")
+  auto* nodes = command->add_option("--node", request.nodes, "Name of a [[node]]; repeatable")->allow_extra_args(false);
+  auto* guests =
+      command
+          ->add_option("--guest", request.guests,
+                       "Name of a guest: another program that may attach to a run if actors.allow has this name; "
+                       "repeatable")
+          ->allow_extra_args(false);
+  command->add_option("--days", request.days, "Number of days for which the certificates are valid")
       ->check(CLI::Range(1, most_days))
       ->capture_default_str();
-  command->add_flag("--overwrite", request.overwrite, "Replace certificates and keys of these nodes");
+  command->add_flag("--overwrite", request.overwrite, "Replace certificates and keys of these names");
   command->add_flag("--json", given->json, "Print the paths as one JSON object");
-  command->callback([given, &status] {
+  command->callback([given, nodes, guests, &status] {
+    if (nodes->count() + guests->count() == 0)
+      throw input_error("no name is given; expected --node NAME or --guest NAME");
     make(*given);
     status = 0;
   });

@@ -1,11 +1,11 @@
 // troupe check FILE: prints the plan of a run without running it.
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/console/page.hpp"
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/launch/channels_of_plan.hpp"
 #include "troupe/runtime/launch/launcher.hpp"
 #include "troupe/runtime/plan/memory_needs.hpp"
 #include "troupe/runtime/plan/plan.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/tools/drawing/drawing.hpp"
 
@@ -46,7 +46,7 @@ data_facts facts_of(const check_options& given, const topology::topology& file) 
 void add_limits_here(plan& plan) try {
   std::vector<std::uint32_t> local;
   for (std::uint32_t node = 0; node < plan.nodes.size(); ++node)
-    if (plan.nodes.size() == 1 || topology::is_loopback(plan.nodes[node].address)) local.push_back(node);
+    if (plan.nodes.size() == 1 || is_loopback(plan.nodes[node].address)) local.push_back(node);
   if (!local.empty()) check_workers(plan, local);
 } catch (const input_error& reason) {
   plan.warnings.push_back(std::string("`troupe run` refuses this file here: ") + reason.what());

@@ -8,11 +8,12 @@
 #include "troupe/apps/console/shell_words.hpp"
 #include "troupe/apps/console/suggestion.hpp"
 #include "troupe/apps/help.hpp"
+#include "troupe/files/error.hpp"
 #include "troupe/files/input.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/node/signals.hpp"
 #include "troupe/runtime/supervision/fingerprint.hpp"
 #include "troupe/runtime/support/activity.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <CLI/CLI.hpp>
@@ -80,7 +81,7 @@ std::string rephrased(const std::string& message) {
     if (std::smatch match; std::regex_match(message, match, pattern))
       return std::regex_replace(match.format(phrase), decimals, "$1");
   if (std::smatch match; std::regex_match(message, match, one_of))
-    return match.format("$1 is \"$2\"; expected ") + topology::listed(CLI::detail::split(match.str(3), ','));
+    return match.format("$1 is \"$2\"; expected ") + text::listed(CLI::detail::split(match.str(3), ','));
   return message;
 }
 

@@ -1,4 +1,5 @@
 #include "troupe/apps/completions.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 namespace troupe::apps {
@@ -9,7 +10,7 @@ namespace {
 std::string bash_values_of(const described_option& option) {
   switch (option.values) {
     case offered::words:
-      return "words='" + topology::joined(option.choices, " ") + "'";
+      return "words='" + text::joined(option.choices, " ") + "'";
     case offered::folders:
       return "files=folders";
     case offered::files:
@@ -27,13 +28,13 @@ void add_command(const described_command& command, std::string& names, std::stri
   for (const auto& subcommand : command.commands)
     commands.push_back(subcommand.name.substr(subcommand.name.rfind(' ') + 1));
   for (const auto& option : command.options) options.insert(options.end(), option.names.begin(), option.names.end());
-  cases += "    '" + command.name + "')\n      options='" + topology::joined(options, " ") + "'\n";
+  cases += "    '" + command.name + "')\n      options='" + text::joined(options, " ") + "'\n";
   std::string with_values;
   for (const auto& option : command.options)
     if (!option.value.empty())
-      with_values += "        " + topology::joined(option.names, "|") + ") " + bash_values_of(option) + " ;;\n";
+      with_values += "        " + text::joined(option.names, "|") + ") " + bash_values_of(option) + " ;;\n";
   std::string without = ":";
-  if (!commands.empty()) without = "words='" + topology::joined(commands, " ") + "'";
+  if (!commands.empty()) without = "words='" + text::joined(commands, " ") + "'";
   if (!command.positionals.empty()) without = bash_values_of(command.positionals.front());
   cases += "      case $option in\n" + with_values + "        *) option= " + without + " ;;\n      esac ;;\n";
   if (!command.name.empty()) names += (names.empty() ? "'" : "|'") + command.name + "'";
@@ -47,8 +48,7 @@ std::string bash_completions(const described_command& all, const std::vector<des
   add_command(all, names, cases);
   for (const auto& row : settings) {
     keys += (keys.empty() ? "" : " ") + row.key + "=";
-    if (!row.choices.empty())
-      choices += "      " + row.key + ") words='" + topology::joined(row.choices, " ") + "' ;;\n";
+    if (!row.choices.empty()) choices += "      " + row.key + ") words='" + text::joined(row.choices, " ") + "' ;;\n";
   }
   return R"(# Completes the arguments of troupe in bash. Made by: troupe completions bash
 _troupe() {

@@ -1,4 +1,5 @@
 #include "troupe/apps/completions.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>
@@ -28,7 +29,7 @@ std::string function_of(const described_command& command) {
 std::string action_of(const described_option& option) {
   switch (option.values) {
     case offered::words:
-      return "(" + topology::joined(option.choices, " ") + ")";
+      return "(" + text::joined(option.choices, " ") + ")";
     case offered::folders:
       return "_files -/";
     case offered::files:
@@ -99,8 +100,7 @@ _troupe__settings() {
     case $key in
 )";
   for (const auto& row : settings)
-    if (!row.choices.empty())
-      text += "      " + row.key + ") compadd -- " + topology::joined(row.choices, " ") + " ;;\n";
+    if (!row.choices.empty()) text += "      " + row.key + ") compadd -- " + text::joined(row.choices, " ") + " ;;\n";
   text += "    esac\n    return\n  fi\n  local -a keys=(\n";
   for (const auto& row : settings) {
     const auto sentence = row.explanation.substr(0, row.explanation.find(". "));

@@ -2,11 +2,12 @@
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/console/messages.hpp"
 #include "troupe/data/sets/dataset.hpp"
+#include "troupe/files/error.hpp"
 #include "troupe/files/json.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/support/folder_lock.hpp"
 #include "troupe/runtime/support/terminal.hpp"
 #include "troupe/runtime/support/units.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
 #include "troupe/runtime/topology/value.hpp"
 #include "troupe/tools/fetch/fetch.hpp"
@@ -82,7 +83,7 @@ void fetch_data(const data_options& given) {
   if (kind == nullptr || (from == nullptr && kind->reads.empty() && !kind->folder.empty())) {
     std::vector<std::string> names;
     for (const auto& source : fetch::sources()) names.push_back(source.name);
-    throw input_error("data fetch: unknown data set \"" + given.name + "\"; expected " + topology::listed(names) +
+    throw input_error("data fetch: unknown data set \"" + given.name + "\"; expected " + text::listed(names) +
                       topology::did_you_mean(given.name, names));
   }
   const auto& reads = kind->reads;

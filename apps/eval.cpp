@@ -1,6 +1,8 @@
 // troupe eval WEIGHTS: loss and accuracy of saved weights.
 #include "troupe/algorithms/rules/evaluate.hpp"
 #include "troupe/apps/commands.hpp"
+#include "troupe/files/error.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/models/networks/network.hpp"
 #include "troupe/models/networks/script.hpp"
 #include "troupe/models/storage/constants.hpp"
@@ -12,7 +14,6 @@
 #include "troupe/runtime/support/activity.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/telemetry/metrics.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
 #include "troupe/runtime/topology/value.hpp"
@@ -56,7 +57,7 @@ const Kind& kind_of(const eval_options& given, const std::string& flag, const st
   std::vector<std::string> names;
   for (const auto& kind : kinds) names.push_back(kind.name);
   throw input_error((asked.empty() ? given.weights.string() + ": unknown " : "unknown --") + flag + " \"" + name +
-                    "\"; expected " + topology::listed(names) + topology::did_you_mean(name, names));
+                    "\"; expected " + text::listed(names) + topology::did_you_mean(name, names));
 }
 
 models::loss_kind loss_of(const std::string& name, const models::network& net) {

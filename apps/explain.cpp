@@ -2,8 +2,9 @@
 #include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/console/page.hpp"
+#include "troupe/files/error.hpp"
 #include "troupe/files/json.hpp"
-#include "troupe/runtime/topology/error.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/topology/reference.hpp"
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
@@ -94,7 +95,7 @@ bool is_same(const setting& one, const setting& other) {
 /// Prints an entry that several `kinds` of exchanges have; none for other keys.
 void print_in_full(const entry& each, const std::vector<std::string>& kinds) {
   const setting& row = each.row;
-  const std::string suffix = kinds.empty() ? "" : "  (kind = " + topology::listed(topology::in_quotes(kinds)) + ")";
+  const std::string suffix = kinds.empty() ? "" : "  (kind = " + text::listed(text::in_quotes(kinds)) + ")";
   std::cout << each.name() << suffix << "\n";
   print_wrapped("", 2, row.explanation, columns());
   print_wrapped("  value", 11, topology::expectation(row), columns());

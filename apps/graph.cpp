@@ -1,8 +1,8 @@
 // troupe graph FILE -o NAME: draws the wiring.
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/console/drawing_file.hpp"
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/plan/plan.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/tools/drawing/drawing.hpp"
 

@@ -3,7 +3,7 @@
 
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/console/page.hpp"
-#include "troupe/runtime/topology/error.hpp"
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
 
 #include <CLI/CLI.hpp>

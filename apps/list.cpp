@@ -5,9 +5,10 @@
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/console/page.hpp"
 #include "troupe/data/sets/dataset.hpp"
+#include "troupe/files/error.hpp"
 #include "troupe/files/json.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/models/networks/network.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/reference.hpp"
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
@@ -71,7 +72,7 @@ std::vector<group> chosen(const std::string& name) {
     if (candidate.name == name) return {candidate};
     names.push_back(candidate.name);
   }
-  throw input_error("unknown list \"" + name + "\"; expected " + topology::listed(names) +
+  throw input_error("unknown list \"" + name + "\"; expected " + text::listed(names) +
                     topology::did_you_mean(name, names));
 }
 
@@ -89,7 +90,7 @@ std::string carried(const exchange_kind& kind) {
   for (const carriage& pair : kind.carries)
     words.push_back(name_of(pair.sends) +
                     (pair.answers == pair.sends ? "" : ", answered with " + name_of(pair.answers)));
-  return topology::listed(words);
+  return text::listed(words);
 }
 
 /// Returns the facts about a kind, by key: one text, or one for each group of settings.
@@ -109,7 +110,7 @@ std::vector<std::pair<std::string, std::vector<std::string>>> facts_of(const exc
           {"synchronisation", texts_of(&exchange_variant::synchronisation)},
           {"staleness", texts_of(&exchange_variant::staleness)},
           {"equals", texts_of(&exchange_variant::equals)},
-          {"shown by", {topology::joined(topology::tests_of(facts), ", ")}}};
+          {"shown by", {text::joined(topology::tests_of(facts), ", ")}}};
 }
 
 void print_setting(const setting& row, std::size_t before, std::size_t indent) {
@@ -160,7 +161,7 @@ json to_json(const std::vector<group>& groups) {
       json entry{{"name", shown.name}, {"explanation", shown.explanation}};
       if (shown.exchange) {
         for (const auto& [fact, texts] : facts_of(*shown.exchange))
-          entry[fact == "shown by" ? "shown_by" : fact] = topology::joined(texts, "; ");
+          entry[fact == "shown by" ? "shown_by" : fact] = text::joined(texts, "; ");
         entry["picture"] = facts_of_kind(shown.exchange->name).picture;
       }
       entry["settings"] = settings;

@@ -2,9 +2,10 @@
 #include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/console/command_line.hpp"
+#include "troupe/files/error.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/supervision/fingerprint.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
 #include "troupe/runtime/topology/value.hpp"
@@ -121,8 +122,7 @@ std::string names_of(const described_option& option) {
 std::string entry(const described_option& option) {
   auto text = option.description;
   if (!text.ends_with('.')) text += ".";
-  if (!option.choices.empty() && option.choices.size() <= 8)
-    text += " One of " + topology::listed(option.choices) + ".";
+  if (!option.choices.empty() && option.choices.size() <= 8) text += " One of " + text::listed(option.choices) + ".";
   if (!option.default_text.empty()) text += " The default is " + option.default_text + ".";
   return ".TP\n" + names_of(option) + "\n" + roff(text) + "\n";
 }
@@ -165,7 +165,7 @@ std::string page_of(const described_command& command) {
   if (!command.name.empty()) others.push_back(bold("troupe") + "(1)");
   for (const auto& subcommand : command.commands) others.push_back(bold(page_name(subcommand.name)) + "(1)");
   others.push_back(bold("troupe-topology") + "(5)");
-  return text + ".SH SEE ALSO\n" + topology::joined(others, ",\n") + "\n";
+  return text + ".SH SEE ALSO\n" + text::joined(others, ",\n") + "\n";
 }
 
 std::string entry(const setting& row) {
@@ -224,7 +224,7 @@ struct man_options {
 void print_page(const CLI::App& app, const man_options& given) {
   const auto pages = pages_of(app);
   if (!given.folder.empty()) return write_all(pages, given.folder);
-  const auto page = pages.find(page_name(topology::joined(given.command, " ")));
+  const auto page = pages.find(page_name(text::joined(given.command, " ")));
   if (page != pages.end()) {
     std::cout << page->second;
     return;
@@ -232,8 +232,8 @@ void print_page(const CLI::App& app, const man_options& given) {
   std::vector<std::string> names;
   for (const auto& [name, text] : pages)
     if (name != "troupe") names.push_back(name.substr(std::string("troupe-").size()));
-  const auto wanted = topology::joined(given.command, " ");
-  throw input_error("man: unknown page \"" + wanted + "\"; expected " + topology::listed(names) +
+  const auto wanted = text::joined(given.command, " ");
+  throw input_error("man: unknown page \"" + wanted + "\"; expected " + text::listed(names) +
                     topology::did_you_mean(wanted, names));
 }
 

@@ -2,11 +2,12 @@
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/console/messages.hpp"
 #include "troupe/apps/running/training.hpp"
+#include "troupe/files/error.hpp"
+#include "troupe/files/text.hpp"
+#include "troupe/net/security/secret.hpp"
 #include "troupe/runtime/launch/channels_of_plan.hpp"
 #include "troupe/runtime/node/local_nodes.hpp"
-#include "troupe/runtime/security/secret.hpp"
 #include "troupe/runtime/supervision/node_name.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
@@ -42,7 +43,7 @@ std::uint32_t find_node(const training_options& given, const plan& plan, const s
                       ": the file has no [[node]]; run it with `troupe run`, or add a [[node]] with name = \"" + name +
                       "\"");
   const auto problem = name.empty() ? std::string(": --name is missing") : ": unknown node \"" + name + "\"";
-  throw input_error(given.file.string() + problem + "; expected " + topology::listed(topology::in_quotes(names)) +
+  throw input_error(given.file.string() + problem + "; expected " + text::listed(text::in_quotes(names)) +
                     topology::did_you_mean(name, names));
 }
 

@@ -6,6 +6,8 @@
 #include "troupe/apps/running/resume.hpp"
 #include "troupe/apps/running/tracing.hpp"
 #include "troupe/apps/running/training.hpp"
+#include "troupe/files/error.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/launch/launcher.hpp"
 #include "troupe/runtime/recording/beginning.hpp"
 #include "troupe/runtime/simulation/replay_run.hpp"
@@ -15,7 +17,6 @@
 #include "troupe/runtime/telemetry/file_journal.hpp"
 #include "troupe/runtime/telemetry/run_folder.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/tools/drawing/drawing.hpp"
 
 #include <CLI/CLI.hpp>
@@ -42,7 +43,7 @@ struct replay_options {
 /// Throws input_error if the recording was made with another version, another topology or other inputs than `now`.
 void check_origin(const recording::origin& recorded, const recording::origin& now, const std::string& path) {
   if (recorded.version != now.version)
-    throw input_error(path + ": recorded by Troupe " + topology::printable(recorded.version) + ", but this is " +
+    throw input_error(path + ": recorded by Troupe " + text::printable(recorded.version) + ", but this is " +
                       now.version + "; replay it with that version");
   if (recorded.topology != now.topology)
     throw input_error(path + ": recorded with another topology than the topology.toml beside it: " +

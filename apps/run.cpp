@@ -2,11 +2,11 @@
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/running/resume.hpp"
 #include "troupe/apps/running/training.hpp"
+#include "troupe/net/security/secret.hpp"
 #include "troupe/runtime/checkpoint/copy.hpp"
 #include "troupe/runtime/launch/channels_of_plan.hpp"
 #include "troupe/runtime/node/local_nodes.hpp"
 #include "troupe/runtime/plan/memory_needs.hpp"
-#include "troupe/runtime/security/secret.hpp"
 #include "troupe/runtime/telemetry/node_parts.hpp"
 #include "troupe/runtime/telemetry/run_folder.hpp"
 
@@ -53,6 +53,7 @@ std::vector<local_node> commands(const training_options& given, const plan& plan
     const auto continues = !given.resume.empty() && (result.empty() || (keeps_copies && exists(copies)));
     if (given.record && result.empty()) arguments.emplace_back("--record");  // the servers are on the first node
     if (given.dashboard.address && result.empty()) arguments.push_back("--dashboard=" + *given.dashboard.address);
+    if (given.actors.address && result.empty()) arguments.emplace_back("--actors");
     if (!out.empty()) arguments.insert(arguments.end(), {continues ? "--resume" : "--out", out.string()});
     result.push_back({node.name, std::move(arguments)});
   }

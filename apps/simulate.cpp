@@ -6,6 +6,7 @@
 #include "troupe/apps/running/resume.hpp"
 #include "troupe/apps/running/tracing.hpp"
 #include "troupe/apps/running/training.hpp"
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/emulation/network.hpp"
 #include "troupe/runtime/launch/launcher.hpp"
 #include "troupe/runtime/node/signals.hpp"
@@ -15,7 +16,6 @@
 #include "troupe/runtime/telemetry/file_journal.hpp"
 #include "troupe/runtime/telemetry/run_folder.hpp"
 #include "troupe/runtime/telemetry/tensorboard.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/tools/drawing/drawing.hpp"
 

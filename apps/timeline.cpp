@@ -3,9 +3,10 @@
 
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/console/drawing_file.hpp"
+#include "troupe/files/error.hpp"
 #include "troupe/files/json.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/support/units.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/runtime/topology/value.hpp"
 #include "troupe/tools/timeline/picture.hpp"
@@ -139,8 +140,8 @@ void draw_timeline(const timeline_options& given) {
   auto shown = timeline::make_timeline(plan, data, window);
   if (!workers.empty()) shown = only_workers(std::move(shown), workers);
   auto notes = std::string("in virtual time");
-  if (!window.assumed.empty()) notes += "; assumed: " + topology::listed(window.assumed, "and");
-  if (!window.left_out.empty()) notes += "; not shown: " + topology::listed(window.left_out, "and");
+  if (!window.assumed.empty()) notes += "; assumed: " + text::listed(window.assumed, "and");
+  if (!window.left_out.empty()) notes += "; not shown: " + text::listed(window.left_out, "and");
   if (given.json) std::printf("%s\n", files::json_text(to_json(plan, shown, window), {.indent = 2}).c_str());
   if (given.drawing) {
     const auto title = given.file.filename().string() + ": " + steps_text(shown);

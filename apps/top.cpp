@@ -4,9 +4,9 @@
 #include "troupe/apps/console/page.hpp"
 #include "troupe/apps/console/top_text.hpp"
 #include "troupe/apps/running/dashboard.hpp"
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/node/signals.hpp"
 #include "troupe/runtime/support/terminal.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/tools/watching/http_client.hpp"
 #include "troupe/tools/watching/seen_run.hpp"
 

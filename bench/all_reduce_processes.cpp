@@ -6,11 +6,11 @@
 // TLS. The result of every round is checked. bench/all_reduce_processes.py compares it with gloo.
 #include "troupe/actors/port/port.hpp"
 #include "troupe/algorithms/exchange/registry.hpp"
+#include "troupe/net/channels/tls.hpp"
+#include "troupe/net/security/credentials.hpp"
 #include "troupe/runtime/security/authority.hpp"
-#include "troupe/runtime/security/credentials.hpp"
 #include "troupe/runtime/tcp/free_ports.hpp"
 #include "troupe/runtime/tcp/tcp_links.hpp"
-#include "troupe/runtime/tcp/tls.hpp"
 #include "troupe/runtime/transport/proxy.hpp"
 
 #include <ATen/ATen.h>
@@ -40,7 +40,7 @@ struct question {
   int rounds{100};
   std::string route{"auto"};
   std::string certificates{};  ///< Folder, or empty.
-  std::vector<topology::endpoint> nodes;
+  std::vector<endpoint> nodes;
   int done[2]{},
       leave[2]{};  ///< Pipes: no process leaves before all are done, because others may wait for what it still sends.
 };

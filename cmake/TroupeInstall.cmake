@@ -8,12 +8,12 @@ target_link_libraries(troupe_package INTERFACE troupe_runtime)
 target_compile_features(troupe_package INTERFACE cxx_std_20)
 target_compile_features(troupe_apps INTERFACE cxx_std_20)
 set_target_properties(troupe_package PROPERTIES EXPORT_NAME troupe)
-foreach(storey files models data algorithms actors runtime tools)
+foreach(storey files net models data algorithms actors runtime tools)
   set_target_properties(troupe_${storey} PROPERTIES EXPORT_NAME ${storey})
 endforeach()
 set_target_properties(troupe_apps PROPERTIES EXPORT_NAME command)
 install(TARGETS troupe_package troupe_apps troupe_tools troupe_runtime troupe_actors troupe_algorithms troupe_data troupe_models
-  troupe_files troupe_options EXPORT TroupeTargets)
+  troupe_net troupe_files troupe_options EXPORT TroupeTargets)
 install(TARGETS troupe)
 
 # The public headers, which are those of include/troupe, and the headers that they include; no others.

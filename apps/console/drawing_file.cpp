@@ -1,8 +1,8 @@
 #include "troupe/apps/console/drawing_file.hpp"
 
+#include "troupe/files/error.hpp"
 #include "troupe/files/input.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/tools/drawing/drawing_mark.hpp"
 
 #include <stdexcept>

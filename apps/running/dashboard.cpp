@@ -1,9 +1,9 @@
 #include "troupe/apps/running/dashboard.hpp"
 
 #include "troupe/apps/console/messages.hpp"
+#include "troupe/files/error.hpp"
+#include "troupe/net/channels/endpoint.hpp"
 #include "troupe/runtime/emulation/network.hpp"
-#include "troupe/runtime/topology/endpoint.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/tools/watching/watched_display.hpp"
 
 #include <CLI/CLI.hpp>
@@ -29,7 +29,7 @@ void add_dashboard_option(CLI::App& command, dashboard_option& given) {
 
 void settle(dashboard_option& given, std::filesystem::path& file) {
   if (!given.address) return;
-  if (topology::parse_endpoint(*given.address)) return;
+  if (parse_endpoint(*given.address)) return;
   if (!file.empty())
     throw input_error("--dashboard: \"" + *given.address + "\" is not an address; expected one such as " +
                       default_dashboard);
@@ -49,7 +49,7 @@ std::unique_ptr<telemetry::display> watched(std::unique_ptr<telemetry::display> 
       point.edges = std::move(counted.edges);
       point.wires = std::move(counted.wires);
     };
-  if (given.address) options.dashboard = topology::parse_endpoint(*given.address);
+  if (given.address) options.dashboard = parse_endpoint(*given.address);
   return watching::make_watched_display(std::move(shown), std::move(options));
 }
 

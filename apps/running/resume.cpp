@@ -2,6 +2,7 @@
 
 #include "troupe/apps/console/messages.hpp"
 #include "troupe/data/formats/utf8.hpp"
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/checkpoint/folder.hpp"
 #include "troupe/runtime/launch/other_intervals.hpp"
 #include "troupe/runtime/supervision/fingerprint.hpp"
@@ -9,7 +10,6 @@
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/telemetry/cut_back.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
-#include "troupe/runtime/topology/error.hpp"
 
 #include <algorithm>
 #include <chrono>

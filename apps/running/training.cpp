@@ -4,6 +4,7 @@
 #include "troupe/apps/running/recorded.hpp"
 #include "troupe/apps/running/resume.hpp"
 #include "troupe/apps/running/tracing.hpp"
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/checkpoint/copy.hpp"
 #include "troupe/runtime/checkpoint/folder.hpp"
 #include "troupe/runtime/checkpoint/read_checkpoint.hpp"
@@ -22,7 +23,6 @@
 #include "troupe/runtime/telemetry/pattern_files.hpp"
 #include "troupe/runtime/telemetry/run_folder.hpp"
 #include "troupe/runtime/telemetry/tensorboard.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/runtime/topology/resumable.hpp"
 #include "troupe/tools/drawing/drawing.hpp"
@@ -63,6 +63,7 @@ void add_training_options(CLI::App& command, training_options& given) {
   command.add_option("--resume", given.resume,
                      "Continue the run in this results folder from its newest intact checkpoint");
   add_dashboard_option(command, given.dashboard);
+  add_actors_option(command, given.actors);
   command.add_flag("--record", given.record,
                    "Record the order of everything on which the result depends, so that `troupe replay` can repeat the "
                    "run bit for bit; written by the first node to deliveries.bin in the results folder");
@@ -102,6 +103,7 @@ telemetry::verbosity verbosity_of(const training_options& given) {
 
 void settle(training_options& given) {
   settle(given.dashboard, given.file);
+  settle(given.actors, given.file);
   if (given.resume.empty()) {
     if (given.file.empty()) throw input_error("FILE is missing; expected a topology file, or --resume");
     return;
@@ -140,6 +142,7 @@ training prepare(const training_options& given) {
   auto plan = make_plan(topology, data_facts(data, topology));
   check_security(plan);
   check_no_faults(plan);
+  check_entrance(given.actors, plan);
   if (given.record) recording::check_recordable(plan);
   files_of_options(given, plan);  // reports errors in them before any node is started
   return {std::move(data), std::move(plan)};
@@ -172,24 +175,29 @@ journal_pointer open_journal(const training_options& given, const training& what
 }
 
 using outputs_pointer = std::shared_ptr<telemetry::side_outputs>;
+using feed_pointer = std::shared_ptr<telemetry::feed>;
 
 journal_pointer start_journal(const training_options& given, const training& what, network_pointer network,
-                              outputs_pointer outputs) {
+                              outputs_pointer outputs, feed_pointer feed) {
   const auto out = given.out.empty() ? telemetry::default_folder(given.file) : given.out;
   const auto files = files_of_options(given, what.plan);
   // Checked before an earlier run is removed from the folder.
   for (const auto& [option, path] : files) telemetry::make_way_for(option, path, given.overwrite, out, given.file);
   telemetry::run_folder folder{
       {.out = out, .topology = given.file, .inputs = inputs_of(what.plan), .overwrite = given.overwrite}};
-  return open_journal(given, what, std::move(folder), {.beside = files, .outputs = std::move(outputs)},
-                      std::move(network));
+  return open_journal(given, what, std::move(folder),
+                      {.beside = files, .outputs = std::move(outputs), .feed = std::move(feed)}, std::move(network));
 }
 
 journal_pointer continue_journal(const training_options& given, const training& what, const resumption& run,
-                                 network_pointer network, outputs_pointer outputs) {
+                                 network_pointer network, outputs_pointer outputs, feed_pointer feed) {
   telemetry::cut_back(run.folder.path(), run.from.folder, run.from.about, run.files, print_note);
   return open_journal(given, what, run.folder,
-                      {.beside = run.files, .continues = true, .changed = run.changed, .outputs = std::move(outputs)},
+                      {.beside = run.files,
+                       .continues = true,
+                       .changed = run.changed,
+                       .outputs = std::move(outputs),
+                       .feed = std::move(feed)},
                       std::move(network));
 }
 
@@ -253,11 +261,12 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
   options.trace = trace;
   options.network = emulation::make_network(what.plan, what.plan.file.run.seed, emulation::realm::run, trace);
   journal_pointer journal;
+  const auto feed = given.actors.address && node == 0 ? std::make_shared<telemetry::feed>() : nullptr;
   if (node == 0)
     options.open_journal = [&, network = options.network]() -> std::shared_ptr<troupe::journal> {
       const auto outputs = make_outputs();
-      journal = continued ? continue_journal(given, what, *continued, network, outputs)
-                          : start_journal(given, what, network, outputs);
+      journal = continued ? continue_journal(given, what, *continued, network, outputs, feed)
+                          : start_journal(given, what, network, outputs, feed);
       if (trace) trace->write_to(journal->folder() / "trace.json");
       if (!given.tensorboard) return journal;
       return telemetry::with_event_file(
@@ -271,6 +280,15 @@ int train(const training_options& given, training&& what, std::uint32_t node, si
       return recorded_by(recorded);
     };
   if (!given.quiet) options.report = print_note;
+  if (node == 0)
+    options.guests = guests_of(
+        given.actors, what.plan, feed, [&] { return journal->folder(); },
+        [&] {
+          if (journal) journal->conclude();
+        },
+        options.report);
+  if (!given.quiet && node != 0 && given.actors.address)
+    print_note("guests attach to the first node, " + what.plan.nodes[0].name);
   if (!given.quiet && node != 0 && given.dashboard.address)
     print_note("the dashboard is served by the first node, " + what.plan.nodes[0].name);
   if (!given.quiet && node == 0) {

@@ -1,6 +1,7 @@
 // Code shared by `troupe run` and `troupe node`: the options, and training on one node.
 #pragma once
 
+#include "troupe/apps/running/actors.hpp"
 #include "troupe/apps/running/dashboard.hpp"
 #include "troupe/runtime/node/signals.hpp"
 #include "troupe/runtime/plan/plan.hpp"
@@ -31,6 +32,7 @@ struct training_options {
   /// Folder to which nodes other than the first write their parts of outputs; empty means `out`.
   std::filesystem::path parts;
   dashboard_option dashboard{};
+  actors_option actors{};
   bool record{false};  ///< Whether the first node records the deliveries to its actors.
   std::string name;    ///< Name of the node, for `troupe node`.
   /// Whether all nodes were started together: one that does not join within run.timeout has failed.

@@ -1,6 +1,7 @@
 #include "troupe/runtime/checkpoint/manifest.hpp"
 
 #include "troupe/files/json.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/support/sha256.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
 
@@ -47,7 +48,7 @@ const json& at(const json& object, const char* key) {
 }
 
 [[noreturn]] void refuse_type(const std::string& key, const char* expected) {
-  throw damaged("manifest.json: " + topology::printable(key) + " is not " + expected);
+  throw damaged("manifest.json: " + text::printable(key) + " is not " + expected);
 }
 
 const json& object_at(const json& object, const char* key) {
@@ -86,7 +87,7 @@ sealed_file output_of(const json& value, const std::string& name) {
 std::string file_at(const json& object, const char* key, const manifest& so_far) {
   auto name = text_at(object, key);
   if (!so_far.files.contains(name))
-    throw damaged("manifest.json refers to the file " + topology::printable(name) + ", which it does not list");
+    throw damaged("manifest.json refers to the file " + text::printable(name) + ", which it does not list");
   return name;
 }
 
@@ -106,7 +107,7 @@ manifest manifest_of(const json& object) {
   content.step = number(at(object, "step"), "step");
   for (const auto& [name, value] : object_at(object, "files").items()) {
     if (!plain_name(name) || name == "manifest.json")
-      throw damaged("manifest.json lists the file " + topology::printable(name) + ", which cannot be in a checkpoint");
+      throw damaged("manifest.json lists the file " + text::printable(name) + ", which cannot be in a checkpoint");
     content.files[name] = {number(at(value, "bytes"), "bytes"), text_at(value, "sha256")};
   }
   for (const auto& [name, value] : object_at(object, "actors").items()) content.actors[name] = actor_of(value, content);

@@ -1,7 +1,7 @@
 #include "troupe/runtime/checkpoint/model_file.hpp"
 
+#include "troupe/files/error.hpp"
 #include "troupe/files/json.hpp"
-#include "troupe/runtime/topology/error.hpp"
 
 #include <algorithm>
 #include <cmath>

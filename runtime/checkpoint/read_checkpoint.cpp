@@ -1,12 +1,13 @@
 #include "troupe/runtime/checkpoint/read_checkpoint.hpp"
 
 #include "troupe/data/formats/safetensors.hpp"
+#include "troupe/files/error.hpp"
 #include "troupe/files/input.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/checkpoint/copy.hpp"
 #include "troupe/runtime/checkpoint/folder.hpp"
 #include "troupe/runtime/support/sha256.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
-#include "troupe/runtime/topology/error.hpp"
 
 #include <exception>
 #include <system_error>
@@ -74,8 +75,8 @@ state_dict state_of(const saved_actor& actor, tensor_files& files) {
   for (const auto& entry : actor.repeated) {
     const auto& stored = files.of(entry.file);
     const auto tensor = stored.find(entry.name_in_file);
-    if (tensor == stored.end()) throw damaged(entry.file + " has no tensor " + topology::printable(entry.name_in_file));
-    if (state.has(entry.name)) throw damaged(actor.file + " has two tensors " + topology::printable(entry.name));
+    if (tensor == stored.end()) throw damaged(entry.file + " has no tensor " + text::printable(entry.name_in_file));
+    if (state.has(entry.name)) throw damaged(actor.file + " has two tensors " + text::printable(entry.name));
     state.put(entry.name, tensor->second);
   }
   return state;

@@ -1,8 +1,8 @@
 #include "troupe/runtime/checkpoint/read_weights.hpp"
 
+#include "troupe/files/error.hpp"
 #include "troupe/models/networks/script.hpp"
 #include "troupe/models/networks/torch_file.hpp"
-#include "troupe/runtime/topology/error.hpp"
 
 #include <ATen/core/ivalue.h>
 #include <caffe2/serialize/inline_container.h>

@@ -1,8 +1,8 @@
 #include "troupe/runtime/checkpoint/safetensors.hpp"
 
 #include "troupe/data/sets/dataset.hpp"
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
-#include "troupe/runtime/topology/error.hpp"
 
 namespace troupe::checkpoint {
 

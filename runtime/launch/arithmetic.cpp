@@ -2,6 +2,7 @@
 
 #include "troupe/algorithms/support/crc32c.hpp"
 #include "troupe/algorithms/support/intra_op.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
 
 #include <ATen/ops/convolution.h>
@@ -92,7 +93,7 @@ std::string kernel_settings() {
        {"ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ONEDNN_DEFAULT_FPMATH_MODE",
         "DNNL_DEFAULT_FPMATH_MODE", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS"})
     if (const auto* value = std::getenv(name); value != nullptr)
-      text += (text.empty() ? "" : " ") + std::string(name) + "=" + topology::printable(value);
+      text += (text.empty() ? "" : " ") + std::string(name) + "=" + text::printable(value);
   return text.empty() ? "default" : text;
 }
 

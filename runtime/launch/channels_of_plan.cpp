@@ -1,9 +1,9 @@
 #include "troupe/runtime/launch/channels_of_plan.hpp"
 
+#include "troupe/net/channels/endpoint.hpp"
+#include "troupe/net/channels/tls.hpp"
+#include "troupe/net/security/credentials.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
-#include "troupe/runtime/security/credentials.hpp"
-#include "troupe/runtime/tcp/tls.hpp"
-#include "troupe/runtime/topology/endpoint.hpp"
 
 #include <cstdlib>
 #include <utility>
@@ -37,9 +37,9 @@ void check_security(const plan& plan) {
   if (plan.nodes.size() < 2 || has_certificates(given) || given.insecure) return;
   for (const auto& node : plan.nodes)
     for (const auto& [key, address] : {std::pair{"address", node.address}, {"listen", node.listen}})
-      if (!topology::is_loopback(address))
+      if (!is_loopback(address))
         refuse(plan.file, "node." + node.name + "." + key,
-               "node." + node.name + "." + key + " is \"" + topology::print_endpoint(address) +
+               "node." + node.name + "." + key + " is \"" + print_endpoint(address) +
                    "\", which is not a loopback address, but the nodes have no certificates; make some with "
                    "`troupe certs` and set security.certificates, or set security.insecure = true if you trust "
                    "every machine in the network");
@@ -53,15 +53,33 @@ bool uses_secret(const plan& plan) {
   return plan.nodes.size() > 1 && !has_certificates(plan.file.security) && !plan.file.security.insecure;
 }
 
-std::shared_ptr<const transport::channel_factory> channels_of(const plan& plan, std::uint32_t node) {
-  check_security(plan);
-  const auto& given = plan.file.security;
-  if (given.insecure) return transport::plain_channels();
-  if (!has_certificates(given)) return transport::secret_channels(secret_of(plan));
+bool uses_certificates(const plan& plan) {
+  return has_certificates(plan.file.security);
+}
+
+namespace {
+
+std::shared_ptr<const transport::channel_factory> certified_channels(const plan& plan, std::uint32_t node,
+                                                                     const guest_rights& guests) {
   const auto& name = plan.nodes[node].name;
-  const auto files = files_of(given, name);
+  const auto files = files_of(plan.file.security, name);
   security::check(files, name);
-  return transport::tls_channels(files);
+  return transport::tls_channels(files, {.accepts_guests = guests.admitted});
+}
+
+}  // namespace
+
+std::shared_ptr<const transport::channel_factory> channels_of(const plan& plan, std::uint32_t node,
+                                                              const guest_rights& guests) {
+  check_security(plan);
+  if (plan.file.security.insecure) return transport::plain_channels();
+  if (uses_certificates(plan)) return certified_channels(plan, node, guests);
+  return transport::secret_channels(secret_of(plan), guests.secret);
+}
+
+std::shared_ptr<const transport::channel_factory> channels_of_guests(const plan& plan, const guest_rights& guests) {
+  if (uses_certificates(plan)) return certified_channels(plan, 0, guests);
+  return transport::secret_channels(security::parse_secret(security::make_secret(), "a new secret"), guests.secret);
 }
 
 }  // namespace troupe

@@ -4,12 +4,12 @@
 #include "troupe/actors/port/port.hpp"
 #include "troupe/actors/worker/worker.hpp"
 #include "troupe/algorithms/support/assert.hpp"
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/checkpoint/model_file.hpp"
 #include "troupe/runtime/checkpoint/read_weights.hpp"
 #include "troupe/runtime/launch/spawn_exchange.hpp"
 #include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/plan/worker_of_plan.hpp"
-#include "troupe/runtime/topology/error.hpp"
 
 #include <ATen/ops/isfinite.h>
 #include <caf/all.hpp>

@@ -1,12 +1,12 @@
 #include "troupe/runtime/node/local_nodes.hpp"
 
 #include "troupe/data/formats/utf8.hpp"
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/node/child_process.hpp"
 #include "troupe/runtime/node/process_handle.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/tcp/free_ports.hpp"
 #include "troupe/runtime/tcp/listen.hpp"
-#include "troupe/runtime/topology/error.hpp"
 
 #include <sys/wait.h>
 
@@ -181,7 +181,7 @@ void check_this_host(const plan& plan) {
   for (const auto& node : plan.nodes)
     if (!transport::is_of_this_host(node.address))
       refuse(plan.file, "node." + node.name + ".address",
-             "node." + node.name + ".address is \"" + topology::print_endpoint(node.address) +
+             "node." + node.name + ".address is \"" + print_endpoint(node.address) +
                  "\", which is not an address of this host, where `troupe run` would start all nodes; start each node "
                  "on its own host with `troupe node`");
 }

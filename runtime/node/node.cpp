@@ -2,6 +2,7 @@
 
 #include "troupe/algorithms/support/intra_op.hpp"
 #include "troupe/data/sampling/loader.hpp"
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/emulation/network.hpp"
 #include "troupe/runtime/emulation/slowed_lanes.hpp"
 #include "troupe/runtime/launch/channels_of_plan.hpp"
@@ -10,8 +11,8 @@
 #include "troupe/runtime/launch/patient_scheduler.hpp"
 #include "troupe/runtime/launch/traced_lanes.hpp"
 #include "troupe/runtime/plan/batches.hpp"
-#include "troupe/runtime/plan/memory_needs.hpp"
 #include "troupe/runtime/plan/derive.hpp"
+#include "troupe/runtime/plan/memory_needs.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/supervision/fingerprint.hpp"
 #include "troupe/runtime/supervision/supervisor.hpp"
@@ -19,7 +20,6 @@
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/tcp/tcp_links.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <caf/all.hpp>
@@ -98,18 +98,55 @@ std::uint64_t largest_control(const control::introduction& own) {
   return std::max(ample, 2 * own.topology.size());
 }
 
-transport::links make_links(const plan& plan, const node_options& options, const control::introduction& own) {
-  transport::tcp_options settings{.me = options.node,
-                                  .listen = plan.nodes[options.node].listen,
-                                  .addresses = {},
-                                  .channels = channels_of(plan, options.node),
-                                  .ranks = ranks_of_nodes(plan),
-                                  .names = {},
-                                  .session = options.node == 0 ? random_session() : transport::session_id{},
-                                  .limits = frame_limits_of(plan, options.node),
-                                  .pool = options.pool,
-                                  .timeout = plan.file.run.timeout,
-                                  .silence = plan.file.run.silence};
+/// The entrance for guests, which is opened after the links to which it belongs.
+struct late_entrance {
+  std::mutex mutex;
+  std::shared_ptr<guests::entrance> opened;
+
+  void open(std::shared_ptr<guests::entrance> now) {
+    const std::lock_guard lock{mutex};
+    opened = std::move(now);
+  }
+  void take(const std::shared_ptr<transport::guest_arrival>& guest) {
+    const std::lock_guard lock{mutex};
+    if (opened) opened->take(guest);
+  }
+};
+
+/// Returns what the links do with guests.
+std::function<void(const std::shared_ptr<transport::guest_arrival>&)> taker_of(
+    const node_options& options, const std::shared_ptr<late_entrance>& entrance) {
+  if (!options.guests) return {};
+  return [entrance](const auto& guest) { entrance->take(guest); };
+}
+
+transport::guest_door open_to_guests(const plan& plan, const node_options& options,
+                                     const std::shared_ptr<late_entrance>& entrance) {
+  return transport::open_to_guests({.listen = options.guests->listen,
+                                    .addresses = {options.guests->listen},
+                                    .channels = channels_of_guests(plan, options.guests->rights),
+                                    .ranks = ranks_of_nodes(plan),
+                                    .limits = {},
+                                    .pool = {},
+                                    .guests = taker_of(options, entrance)},
+                                   options.report);
+}
+
+transport::links make_links(const plan& plan, const node_options& options, const control::introduction& own,
+                            const std::shared_ptr<late_entrance>& entrance) {
+  transport::tcp_options settings{
+      .me = options.node,
+      .listen = plan.nodes[options.node].listen,
+      .addresses = {},
+      .channels = channels_of(plan, options.node, options.guests ? options.guests->rights : guest_rights{}),
+      .ranks = ranks_of_nodes(plan),
+      .names = {},
+      .session = options.node == 0 ? random_session() : transport::session_id{},
+      .limits = frame_limits_of(plan, options.node),
+      .pool = options.pool,
+      .timeout = plan.file.run.timeout,
+      .silence = plan.file.run.silence,
+      .guests = taker_of(options, entrance)};
   settings.limits.largest_control = largest_control(own);
   for (const auto& node : plan.nodes) {
     settings.addresses.push_back(node.address);
@@ -156,13 +193,20 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
   emulation::slowed_lanes lanes{options.trace ? static_cast<lane_factory&>(traced) : threads, plan};
   check_threads(plan);
   const auto own = alone ? control::introduction{} : introduce(plan, data, options);
-  auto links = alone ? transport::links{} : make_links(plan, options, own);
+  const auto entrance = std::make_shared<late_entrance>();
+  auto links = alone ? transport::links{} : make_links(plan, options, own, entrance);
+  auto door = alone && options.guests ? open_to_guests(plan, options, entrance) : transport::guest_door{};
   signals.on_signal({});  // from here on, there is something to save
   {
     system_config config;
     caf::actor_system system{config};
     auto journal = options.open_journal ? options.open_journal() : nullptr;
     auto deliveries = options.open_recording ? options.open_recording() : launch_deliveries{};
+    if (options.guests) {
+      auto where = alone ? options.guests->listen : plan.nodes[options.node].address;
+      if (alone) where.port = door.port;
+      entrance->open(options.guests->open(where));
+    }
     caf::scoped_actor waiting{system};
     const auto supervisor = spawn_supervisor(system, {.run_plan = std::make_shared<const troupe::plan>(plan),
                                                       .data = data,
@@ -177,7 +221,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
                                                                  .trace = options.trace,
                                                                  .loading = loading},
                                                       .self = own,
-                                                      .links = std::move(links),
+                                                      .links = links,
                                                       .wait = wait_of(plan, options),
                                                       .report = options.report,
                                                       .keep_copy = options.keep_copy,
@@ -192,6 +236,12 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
     waiting->receive([&](const caf::down_msg& down) {
       if (down.reason && !end->failure) end->failure = "supervisor: " + describe(down.reason);
     });
+    if (options.guests) {
+      options.guests->conclude();
+      entrance->opened->close();  // before the thread of the links ends
+    }
+    links = {};
+    door = {};
   }
   const auto timeout = plan.file.run.timeout;
   if (options.network) end->links = options.network->usage();

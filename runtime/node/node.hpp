@@ -3,6 +3,9 @@
 
 #include "troupe/algorithms/messages/journal.hpp"
 #include "troupe/algorithms/messages/run_state.hpp"
+#include "troupe/net/channels/endpoint.hpp"
+#include "troupe/runtime/guests/entrance.hpp"
+#include "troupe/runtime/launch/channels_of_plan.hpp"
 #include "troupe/runtime/launch/launcher.hpp"
 #include "troupe/runtime/node/signals.hpp"
 #include "troupe/runtime/plan/plan.hpp"
@@ -16,6 +19,16 @@
 #include <string>
 
 namespace troupe {
+
+/// How guests reach a node.
+struct guest_access {
+  endpoint listen;      ///< Where the node listens if it is the only one; otherwise, guests use the port of the node.
+  guest_rights rights;  ///< See channels_of().
+  /// Called once, after the journal is open, with the address at which guests reach this node.
+  std::function<std::shared_ptr<guests::entrance>(const endpoint& where)> open{};
+  /// Called when the run has ended, before its guests are disconnected.
+  std::function<void()> conclude{};
+};
 
 struct node_options {
   std::uint32_t node{0};       ///< Index of this node in the plan.
@@ -37,6 +50,7 @@ struct node_options {
   /// Whether one command starts all nodes at the same time. Missing nodes are then reported only after ten seconds, and
   /// run.timeout limits the wait in addition to run.join_timeout.
   bool together{false};
+  std::optional<guest_access> guests{};  ///< Only on the first node; empty if the run has no guests.
   /// Reports, one line at a time, which nodes have joined and which are missing. Called from any thread, but never
   /// concurrently.
   std::function<void(const std::string&)> report = [](const auto&) {};

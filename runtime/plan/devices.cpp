@@ -2,6 +2,7 @@
 
 #include "troupe/algorithms/exchange/shared/shared.hpp"
 #include "troupe/algorithms/support/assert.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/plan/derive.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/topology/value.hpp"
@@ -23,7 +24,7 @@ namespace {
 std::string gpus_text(std::size_t count) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < count; ++i) names.push_back("cuda:" + std::to_string(i));
-  return std::to_string(count) + (count == 1 ? " GPU, " : " GPUs, ") + topology::listed(names, "and");
+  return std::to_string(count) + (count == 1 ? " GPU, " : " GPUs, ") + text::listed(names, "and");
 }
 
 void require_gpus(const planned_data& plan, const device::census& machine) {
@@ -94,11 +95,10 @@ void check_memory(const planned_exchanges& so_far, const planned_exchange& excha
   const auto& file = so_far.file;
   const auto ranks = exchange.ranks();
   for (const auto& node : so_far.nodes)
-    if (!node.name.empty() && !topology::is_loopback(node.address))
+    if (!node.name.empty() && !is_loopback(node.address))
       refuse(file, "exchange." + exchange.name,
              exchange.name + ": workers on different hosts cannot share memory, but node " + node.name + " is at " +
-                 topology::print_endpoint(node.address) +
-                 "; use loopback addresses, or another kind of exchange between hosts");
+                 print_endpoint(node.address) + "; use loopback addresses, or another kind of exchange between hosts");
   const auto& first = so_far.devices.at(ranks.front());
   for (const auto rank : ranks) {
     const auto& where = so_far.devices.at(rank);

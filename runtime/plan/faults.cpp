@@ -1,5 +1,6 @@
 #include "troupe/runtime/plan/faults.hpp"
 
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
@@ -28,10 +29,9 @@ class resolving {
     if (of_one && !given_.between.empty()) refuse("between", "concerns one node; expected node instead of between");
     if (given_.between.empty() == given_.node.empty())
       refuse(given_.between.empty() ? "" : "between",
-             of_one
-                 ? "requires a node; expected node = " + topology::to_toml(plan_.nodes.back().name)
-                 : "is between nodes; expected either node or between = [" +
-                       topology::joined(topology::in_quotes({plan_.nodes[0].name, plan_.nodes[1].name}), ", ") + "]");
+             of_one ? "requires a node; expected node = " + topology::to_toml(plan_.nodes.back().name)
+                    : "is between nodes; expected either node or between = [" +
+                          text::joined(text::in_quotes({plan_.nodes[0].name, plan_.nodes[1].name}), ", ") + "]");
     if (!given_.node.empty()) fault.nodes.push_back(node_of("node", given_.node));
     for (const auto& name : given_.between) fault.nodes.push_back(node_of("between", name));
     if (!given_.between.empty() && (fault.nodes.size() != 2 || fault.nodes[0] == fault.nodes[1]))
@@ -80,7 +80,7 @@ class resolving {
     for (const auto& node : plan_.nodes) names.push_back(node.name);
     const auto found = std::find(names.begin(), names.end(), name);
     if (found == names.end())
-      refuse(key, "names " + topology::to_toml(name) + "; expected " + topology::listed(topology::in_quotes(names)) +
+      refuse(key, "names " + topology::to_toml(name) + "; expected " + text::listed(text::in_quotes(names)) +
                       topology::did_you_mean(name, names));
     return static_cast<std::uint32_t>(found - names.begin());
   }

@@ -1,5 +1,6 @@
 #include "troupe/runtime/plan/links.hpp"
 
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/plan/stages.hpp"
 #include "troupe/runtime/support/units.hpp"
@@ -75,7 +76,7 @@ std::string describe(const planned_link& link) {
   if (given.loss) facts.push_back("loss " + human_number(*given.loss));
   const auto where = given.at ? (*given.at == "*" ? std::string("each interface") : *given.at)
                               : given.between.front() + " ↔ " + given.between.back();
-  return where + ": " + topology::joined(facts, ", ") + (given.real ? " (real: a run delays nothing)" : "");
+  return where + ": " + text::joined(facts, ", ") + (given.real ? " (real: a run delays nothing)" : "");
 }
 
 }  // namespace troupe

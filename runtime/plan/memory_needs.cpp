@@ -1,6 +1,7 @@
 #include "troupe/runtime/plan/memory_needs.hpp"
 
 #include "troupe/data/formats/memory.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/models/storage/size.hpp"
 #include "troupe/runtime/plan/derive.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
@@ -40,7 +41,7 @@ void check_model(const planned_data& so_far, double available) {
   if (needed <= available) return;
   const auto keys = size_keys(so_far);
   const auto reduce =
-      keys.empty() ? std::string("use a smaller model, or smaller samples") : "reduce " + topology::listed(keys, "or");
+      keys.empty() ? std::string("use a smaller model, or smaller samples") : "reduce " + text::listed(keys, "or");
   refuse(so_far.file, keys.empty() ? "model.name" : keys.front(),
          "the model " + so_far.model->name + " has " + grouped(static_cast<std::uint64_t>(elements)) +
              " parameters, and a worker needs at least " + bytes_text(needed) +

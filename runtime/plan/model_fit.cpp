@@ -1,4 +1,5 @@
 #include "troupe/algorithms/support/autocast.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/models/networks/gradient_hooks.hpp"
 #include "troupe/models/networks/out_of_memory.hpp"
 #include "troupe/models/networks/script.hpp"
@@ -42,8 +43,8 @@ std::string other_choices(const planned_data& so_far) {
   const bool some = names.size() > most;
   if (some) names.resize(most);
   return "; use " + std::string(some ? "for instance " : "") +
-         (names.empty() ? "" : "model.name = " + topology::listed(topology::in_quotes(names)) + ", or ") +
-         "a data set of " + so_far.model->takes;
+         (names.empty() ? "" : "model.name = " + text::listed(text::in_quotes(names)) + ", or ") + "a data set of " +
+         so_far.model->takes;
 }
 
 }  // namespace
@@ -238,7 +239,7 @@ std::string note_on_missing_gradients(const planned_model& so_far, models::netwo
   return grouped(missing.size()) + " of " + counted(parameters.size(), "tensor") + " (" +
          grouped(static_cast<std::uint64_t>(elements)) + " of " +
          grouped(static_cast<std::uint64_t>(so_far.layout.parameter_count)) +
-         " parameters) get no gradient in a trial step: " + topology::listed(names, "and") +
+         " parameters) get no gradient in a trial step: " + text::listed(names, "and") +
          "; the optimizer skips parameters in every step in which they get none";
 }
 

@@ -33,7 +33,7 @@ class ways_between_members {
     std::map<std::string, std::uint32_t> hosts;
     for (const auto id : ids_) node_of_.push_back(plan.node_of(id));
     for (const auto& node : plan.nodes) {
-      const auto name = topology::is_loopback(node.address) ? std::string{} : node.address.host;
+      const auto name = is_loopback(node.address) ? std::string{} : node.address.host;
       host_of_.push_back(hosts.try_emplace(name, static_cast<std::uint32_t>(hosts.size())).first->second);
     }
   }

@@ -75,8 +75,8 @@ std::vector<planned_node> nodes_of(const topology::topology& file) {
   std::uint32_t placed = 0;
   for (const auto& given : file.nodes) {
     const auto workers = static_cast<std::uint32_t>(given.workers);
-    const auto address = topology::parse_endpoint(given.address).value();
-    const auto listen = given.listen.empty() ? address : topology::parse_endpoint(given.listen).value();
+    const auto address = parse_endpoint(given.address).value();
+    const auto listen = given.listen.empty() ? address : parse_endpoint(given.listen).value();
     nodes.push_back(
         {.name = given.name, .address = address, .listen = listen, .first_rank = placed, .workers = workers});
     placed += workers;

@@ -1,6 +1,7 @@
 #include "troupe/runtime/plan/recipe.hpp"
 
 #include "troupe/algorithms/training/optimizer_kinds.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/plan/derive.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/plan/undecayed.hpp"
@@ -90,7 +91,7 @@ std::string schedule_text(const topology::optimizer_settings& given) {
   if (given.schedule == "step") {
     std::vector<std::string> when;
     for (const auto epochs : given.decay_epochs) when.push_back(human_number(epochs));
-    text += ", × " + human_number(given.decay_factor) + " after epochs " + topology::listed(when, "and");
+    text += ", × " + human_number(given.decay_factor) + " after epochs " + text::listed(when, "and");
   }
   if (given.schedule_by == "epoch" && !text.empty()) text += ", updated after each epoch";
   return text;

@@ -1,8 +1,8 @@
 // Reports why a plan cannot be made.
 #pragma once
 
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/topology/constraints.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/paths.hpp"
 #include "troupe/runtime/topology/topology.hpp"
 

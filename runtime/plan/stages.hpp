@@ -15,8 +15,8 @@
 #include "troupe/models/networks/samples.hpp"
 #include "troupe/models/storage/flat.hpp"
 #include "troupe/models/storage/tied.hpp"
+#include "troupe/net/channels/endpoint.hpp"
 #include "troupe/runtime/plan/links.hpp"
-#include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/topology/members.hpp"
 #include "troupe/runtime/topology/topology.hpp"
 
@@ -73,8 +73,8 @@ struct planned_data {
 
 /// A process and its ranks.
 struct planned_node {
-  std::string name{};                      ///< Empty for the only node of a file without [[node]].
-  topology::endpoint address{}, listen{};  ///< Unused if there is only one node.
+  std::string name{};            ///< Empty for the only node of a file without [[node]].
+  endpoint address{}, listen{};  ///< Unused if there is only one node.
   std::uint32_t first_rank{0}, workers{1};
 };
 

@@ -1,3 +1,4 @@
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/plan/derive.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/schema.hpp"
@@ -25,7 +26,7 @@ void check_exchanges(const plan& plan, std::vector<std::string>& warnings) {
   const auto which =
       none ? "no exchange connects the " + grouped(plan.workers) + " workers"
       : alone.size() <= 8
-          ? topology::listed(alone, "and") + (alone.size() == 1 ? " takes" : " take") + " part in no exchange"
+          ? text::listed(alone, "and") + (alone.size() == 1 ? " takes" : " take") + " part in no exchange"
           : grouped(alone.size()) + " workers, " + alone.front() + " among them, take part in no exchange";
   warnings.push_back(which + ": each of them trains a separate model, and the models are averaged only at the end; " +
                      (none ? "add an [exchange] for all workers" : "add them to the members of an exchange") +
@@ -122,11 +123,9 @@ void check_unused(const plan& plan, std::vector<std::string>& warnings) {
 /// Warns about nodes that listen on their own host, but not at their address: no node reaches them unless another
 /// program forwards connections.
 void check_nodes(const plan& plan, std::vector<std::string>& warnings) {
-  const auto host = [](const topology::endpoint& where) {
-    return where.host == "localhost" ? "127.0.0.1" : where.host;
-  };
+  const auto host = [](const endpoint& where) { return where.host == "localhost" ? "127.0.0.1" : where.host; };
   for (const auto& node : plan.nodes) {
-    if (!topology::is_loopback(node.address) || !topology::is_loopback(node.listen)) continue;
+    if (!is_loopback(node.address) || !is_loopback(node.listen)) continue;
     if (host(node.listen) == host(node.address) && node.listen.port == node.address.port) continue;
     const auto address = print_endpoint(node.address);
     warnings.push_back("node." + node.name + ".listen = \"" + print_endpoint(node.listen) +

@@ -1,10 +1,11 @@
 #include "troupe/runtime/security/authority.hpp"
 
-#include "troupe/runtime/security/credentials.hpp"
-#include "troupe/runtime/security/x509.hpp"
+#include "troupe/files/error.hpp"
+#include "troupe/files/text.hpp"
+#include "troupe/net/security/credentials.hpp"
+#include "troupe/net/security/x509.hpp"
 #include "troupe/runtime/support/folder_lock.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/validate_exchanges.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
@@ -90,18 +91,19 @@ identity make_authority(int days) {
   return authority;
 }
 
-identity make_node(const std::string& name, int days, const identity& authority) {
-  auto node = make_identity(name, days);
-  auto* certificate = node.certificate.get();
+/// Makes the identity of a node or a guest, with an alternative name such as "DNS:alpha".
+identity make_member(const std::string& name, const std::string& alternative, int days, const identity& authority) {
+  auto member = make_identity(name, days);
+  auto* certificate = member.certificate.get();
   auto* issuer = authority.certificate.get();
   add_extension(certificate, issuer, NID_basic_constraints, "critical,CA:FALSE");
   add_extension(certificate, issuer, NID_key_usage, "critical,digitalSignature");
   add_extension(certificate, issuer, NID_ext_key_usage, "serverAuth,clientAuth");
-  add_extension(certificate, issuer, NID_subject_alt_name, "DNS:" + name);
+  add_extension(certificate, issuer, NID_subject_alt_name, alternative);
   add_extension(certificate, issuer, NID_subject_key_identifier, "hash");
   add_extension(certificate, issuer, NID_authority_key_identifier, "keyid");
   sign(certificate, issuer, authority.key.get());
-  return node;
+  return member;
 }
 
 using file_pointer = std::unique_ptr<std::FILE, releases<std::fclose>>;
@@ -155,25 +157,32 @@ void write_identity(const identity& subject, const credential_files& files, std:
   written.insert(written.end(), {files.certificate, files.key});
 }
 
-void check_names(const certificate_request& request) {
-  std::set<std::string> seen;
-  for (const auto& node : request.nodes) {
-    if (!topology::legal_name(node))
-      throw input_error("--node " + topology::printable(node) +
-                        ": a node cannot have this name; expected at most 64 letters, digits, - and _");
-    if (node == authority_name)
-      throw input_error("--node authority: the files of the authority have this name; expected another one");
-    if (!seen.insert(node).second) throw input_error("--node " + node + " is given twice");
-  }
+/// Calls `act(option, name)` for each node and guest.
+template <class Act>
+void for_each_name(const certificate_request& request, Act act) {
+  for (const auto& node : request.nodes) act("--node", node);
+  for (const auto& guest : request.guests) act("--guest", guest);
 }
 
-/// Throws input_error if a node has a certificate already.
+void check_names(const certificate_request& request) {
+  std::set<std::string> seen;
+  for_each_name(request, [&](const std::string& option, const std::string& name) {
+    if (!topology::legal_name(name))
+      throw input_error(option + " " + text::printable(name) + ": a " + option.substr(2) +
+                        " cannot have this name; expected at most 64 letters, digits, - and _");
+    if (name == authority_name)
+      throw input_error(option + " authority: the files of the authority have this name; expected another one");
+    if (!seen.insert(name).second) throw input_error(option + " " + name + ": the name is given twice");
+  });
+}
+
+/// Throws input_error if a node or guest has a certificate already.
 void check_new(const certificate_request& request) {
-  for (const auto& node : request.nodes) {
-    const auto path = files_in(request.folder, node).certificate;
+  for_each_name(request, [&](const std::string&, const std::string& name) {
+    const auto path = files_in(request.folder, name).certificate;
     if (!request.overwrite && fs::exists(path))
-      throw input_error(path.string() + " exists; use --overwrite to replace it, or name only nodes that are new");
-  }
+      throw input_error(path.string() + " exists; use --overwrite to replace it, or give only names that are new");
+  });
 }
 
 /// Returns the authority of the folder, or a new one if it has none.
@@ -213,9 +222,11 @@ std::vector<fs::path> make_certificates(const certificate_request& request) {
   if (X509_cmp_time(ends, &wanted) < 0)
     throw input_error(files_in(request.folder, authority_name).certificate.string() +
                       ": the authority's certificate expires on " + text_of(ends) +
-                      ", before those of the nodes would; use fewer --days, or an empty folder for a new authority");
-  for (const auto& node : request.nodes)
-    write_identity(make_node(node, request.days, authority), files_in(request.folder, node), written);
+                      ", before the new ones would; use fewer --days, or an empty folder for a new authority");
+  for_each_name(request, [&](const std::string& option, const std::string& name) {
+    const auto alternative = (option == "--node" ? "DNS:" : "URI:" + std::string(guest_prefix)) + name;
+    write_identity(make_member(name, alternative, request.days, authority), files_in(request.folder, name), written);
+  });
   return written;
 }
 

@@ -4,6 +4,7 @@
 #include "troupe/algorithms/support/crc32c.hpp"
 #include "troupe/data/formats/checked_rows.hpp"
 #include "troupe/files/input.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/launch/arithmetic.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
 
@@ -116,7 +117,7 @@ std::string differing(const std::map<std::string, std::string>& ours,
     const auto other = theirs.find(property);
     if (other != theirs.end() && other->second == our_value) continue;
     if (other == theirs.end() && std::ranges::find(later_entries, property) != later_entries.end()) continue;
-    const auto their_value = other == theirs.end() ? "unknown" : topology::printable(other->second);
+    const auto their_value = other == theirs.end() ? "unknown" : text::printable(other->second);
     text += (text.empty() ? "" : ", ") + property + " is " + their_value + " there and " + our_value + " here";
   }
   return text;

@@ -1,9 +1,10 @@
 #include "troupe/runtime/supervision/node_name.hpp"
 
+#include "troupe/files/error.hpp"
+#include "troupe/files/text.hpp"
+#include "troupe/net/channels/endpoint.hpp"
 #include "troupe/runtime/tcp/listen.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
-#include "troupe/runtime/topology/endpoint.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>
@@ -63,8 +64,8 @@ const planned_node* only(const std::vector<planned_node>& nodes, const std::stri
       names.push_back(node.name);
     }
   if (names.size() > 1)
-    throw input_error("--name auto: the nodes " + topology::listed(names, "and") + " are all at this host, " +
-                      topology::printable(host) + how_to_say_it);
+    throw input_error("--name auto: the nodes " + text::listed(names, "and") + " are all at this host, " +
+                      text::printable(host) + how_to_say_it);
   return match;
 }
 
@@ -95,7 +96,7 @@ std::string launched_name(const std::vector<planned_node>& nodes, const launch_s
   if (const auto* name = where.variable("TROUPE_NODE")) return name;
   for (const auto* variable : index_variables)
     if (const auto* index = where.variable(variable))
-      return name_at(nodes, index, std::string(variable) + " is " + topology::printable(index));
+      return name_at(nodes, index, std::string(variable) + " is " + text::printable(index));
   const auto host = lower(where.host), label = host.substr(0, host.find('.'));
   if (const auto* node = only(nodes, host, [&](const auto& planned) { return lower(planned.name) == label; }))
     return node->name;
@@ -104,17 +105,17 @@ std::string launched_name(const std::vector<planned_node>& nodes, const launch_s
   };
   if (const auto* node = only(nodes, host, by_name)) return node->name;
   const auto by_address = [&](const planned_node& node) {
-    return !topology::is_loopback(node.address) && where.is_our_host(node.address);
+    return !is_loopback(node.address) && where.is_our_host(node.address);
   };
   if (const auto* node = only(nodes, host, by_address)) return node->name;
-  const auto on_one_host = [](const planned_node& node) { return topology::is_loopback(node.address); };
+  const auto on_one_host = [](const planned_node& node) { return is_loopback(node.address); };
   const auto digits = ordinal_of(label);
   if (digits && std::all_of(nodes.begin(), nodes.end(), on_one_host))
-    return name_at(nodes, *digits, "the host is called " + topology::printable(where.host));
+    return name_at(nodes, *digits, "the host is called " + text::printable(where.host));
   throw input_error(
       "--name auto: nothing says which node this process is: none of TROUPE_NODE, SLURM_NODEID, OMPI_COMM_WORLD_RANK "
       "and JOB_COMPLETION_INDEX is set, and no node has the name or the address of this host, " +
-      topology::printable(where.host) + how_to_say_it);
+      text::printable(where.host) + how_to_say_it);
 }
 
 }  // namespace troupe

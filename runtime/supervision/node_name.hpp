@@ -11,9 +11,9 @@ namespace troupe {
 
 /// The environment of a process, as far as its node depends on it.
 struct launch_surroundings {
-  std::function<const char*(const char*)> variable;            ///< Behaves as getenv(3).
-  std::string host;                                            ///< The result of gethostname(2).
-  std::function<bool(const topology::endpoint&)> is_our_host;  ///< Returns whether this host has an address.
+  std::function<const char*(const char*)> variable;  ///< Behaves as getenv(3).
+  std::string host;                                  ///< The result of gethostname(2).
+  std::function<bool(const endpoint&)> is_our_host;  ///< Returns whether this host has an address.
 };
 
 /// Returns the surroundings of this process.

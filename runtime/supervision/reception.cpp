@@ -1,5 +1,6 @@
 #include "troupe/runtime/supervision/reception.hpp"
 
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/supervision/fingerprint.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
 #include "troupe/runtime/topology/value.hpp"
@@ -21,10 +22,10 @@ struct reception_state {
 /// it names them.
 std::string difference_of_versions(const control::introduction& first, const control::introduction& who,
                                    const std::string& host) {
-  const auto visitor = "on node " + topology::printable(who.node);
+  const auto visitor = "on node " + text::printable(who.node);
   if (who.version != first.version)
     return "the versions of Troupe differ: " + first.version + " on node " + host + ", " +
-           topology::printable(who.version) + " " + visitor;
+           text::printable(who.version) + " " + visitor;
   if (who.topology != first.topology)
     return "the topology file differs from that of node " + host + ": " +
            topology::differences(who.topology, first.topology, {.theirs = "on node " + host, .ours = visitor});
@@ -64,7 +65,7 @@ std::string objection_to(const reception_options& my, const control::introductio
 void receive(const reception_options& my, const visit& visit) {
   const auto& who = visit.who;
   if (const auto reason = objection_to(my, who); !reason.empty()) {
-    my.report("refused node " + topology::printable(who.node) + ": " + reason);
+    my.report("refused node " + text::printable(who.node) + ": " + reason);
     return my.links->refuse(visit.visitor, {reason});
   }
   if (const auto difference = differing(my.self.fingerprint, who.fingerprint); !difference.empty())

@@ -1,6 +1,7 @@
 // The phase `joining`: the other nodes introduce themselves to the first node, whose reception admits or refuses them.
+#include "troupe/files/text.hpp"
+#include "troupe/net/channels/endpoint.hpp"
 #include "troupe/runtime/supervision/supervisor_state.hpp"
-#include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <caf/all.hpp>
@@ -24,12 +25,12 @@ std::string missing_nodes(const supervisor_state& my) {
   std::vector<std::string> names;
   for (std::uint32_t node = 0; node < my.nodes.size(); ++node)
     if (!my.nodes[node].joined) names.push_back(my.name_of(node));
-  return (names.size() == 1 ? "node " : "nodes ") + topology::listed(names, "and");
+  return (names.size() == 1 ? "node " : "nodes ") + text::listed(names, "and");
 }
 
 /// Returns the name and the address of the first node, for messages.
 std::string first_node(const supervisor_state& my) {
-  return "node " + my.first_name() + " at " + topology::print_endpoint(my.run_plan().nodes.front().address);
+  return "node " + my.first_name() + " at " + print_endpoint(my.run_plan().nodes.front().address);
 }
 
 void begin_joining(supervisor_pointer self) {

@@ -12,8 +12,10 @@ namespace troupe {
 namespace {
 
 /// Writes a new file and flushes it to the disk. If that fails, removes the file and returns the error.
-std::error_code write_new(const std::filesystem::path& path, std::string_view content) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+std::error_code write_new(const std::filesystem::path& path, std::string_view content, readers who) {
+  if (who == readers::owner) ::unlink(path.c_str());  // an existing file would keep its mode
+  const int file =
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, who == readers::owner ? 0600 : 0666);
   if (file < 0) return last_error();
   std::error_code failed;
   constexpr std::size_t most = 1u << 30u;
@@ -33,10 +35,10 @@ std::error_code write_new(const std::filesystem::path& path, std::string_view co
 
 }  // namespace
 
-void write_aside(const std::filesystem::path& path, std::string_view content) {
+void write_aside(const std::filesystem::path& path, std::string_view content, readers who) {
   auto aside = path;
   aside += aside_suffix;
-  if (const auto failed = write_new(aside, content)) throw write_error(path, failed);
+  if (const auto failed = write_new(aside, content, who)) throw write_error(path, failed);
   std::error_code failed;
   std::filesystem::rename(aside, path, failed);
   if (!failed) return;

@@ -1,6 +1,7 @@
 // Atomic writing of files: a file is written under a temporary name and then renamed.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
@@ -19,8 +20,14 @@ struct write_error : std::runtime_error {
 /// Suffix of temporary names. No other program uses it, so a file with such a name is one of ours.
 constexpr auto* aside_suffix = ".troupe-tmp";
 
+/// The users that may read a file.
+enum class readers : std::uint8_t {
+  by_default,  ///< As the settings of the process say (umask).
+  owner,       ///< Only its owner.
+};
+
 /// Writes `content` to `path`, replacing an existing file. Readers see the old file or the new one, never a part of it,
 /// even after a power failure. Throws write_error.
-void write_aside(const std::filesystem::path& path, std::string_view content);
+void write_aside(const std::filesystem::path& path, std::string_view content, readers who = readers::by_default);
 
 }  // namespace troupe

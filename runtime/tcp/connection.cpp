@@ -80,6 +80,10 @@ void connection::shake_hands() try {
   const auto done = channel_->shake_hands();
   if (done == channel::progress::wants_read) return await(tcp::socket::wait_read, &connection::shake_hands);
   if (done == channel::progress::wants_write) return await(tcp::socket::wait_write, &connection::shake_hands);
+  if (channel_->is_guest()) {
+    if (!listener_.guest) throw handshake_error("it is a guest, but this node has no entrance for guests");
+    return listener_.guest(shared_from_this());
+  }
   go_on_sending();
   read();                                  // the channel may have taken more than the handshake from the socket
 } catch (const std::exception& problem) {  // handshake_error, or out of memory
@@ -341,6 +345,14 @@ void connection::fail(cause what, const std::string& why) {
   if (!socket_.is_open()) return;
   close();
   listener_.closed(shared_from_this(), {what, why});
+}
+
+guest_arrival connection::release() {
+  patience_.cancel();
+  pulse_.cancel();
+  const std::lock_guard lock{mutex_};
+  closed_ = true;
+  return {options_.io, std::move(socket_), std::move(channel_), {}};
 }
 
 void connection::close() {

@@ -5,7 +5,8 @@
 // Threads: send() may be called and receipts may be released on any thread; everything else happens on the io thread.
 #pragma once
 
-#include "troupe/runtime/tcp/channel.hpp"
+#include "troupe/net/channels/channel.hpp"
+#include "troupe/runtime/tcp/guest_arrival.hpp"
 #include "troupe/runtime/transport/frame.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -56,6 +57,9 @@ class connection : public std::enable_shared_from_this<connection> {
     /// Called instead of `greeted` if that frame uses another version of the protocol, after which nothing more is
     /// read. Returns whether the connection stays open until `patience` ends; otherwise, it closes.
     std::function<bool(const std::shared_ptr<connection>&)> foreign;
+    /// Called if the other side has identified itself as a guest, which sends no frames: the owner takes the socket
+    /// with release(), or closes the connection. May be empty; the connection then fails.
+    std::function<void(const std::shared_ptr<connection>&)> guest{};
     /// Called with each frame that carries something. Releasing the receipt returns its credit to the other side.
     std::function<void(const std::shared_ptr<connection>&, frame&&, std::shared_ptr<const void> receipt)> arrived;
     /// Called once when the connection fails, but not after close().
@@ -91,6 +95,9 @@ class connection : public std::enable_shared_from_this<connection> {
   /// reserved. The frame must cost at most a quarter of the window: that much credit may remain with the receiver for
   /// some time (see taken()).
   void send_later(const frame_header& header, at::Tensor values);
+
+  /// Gives up the socket of a guest. The connection is closed; the listener is not called again.
+  guest_arrival release();
 
   /// Closes the connection immediately and discards unsent frames. The listener is not called again.
   void close();

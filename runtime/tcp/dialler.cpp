@@ -37,12 +37,12 @@ struct dialler::attempt {
   explicit attempt(asio::io_context& io) : socket(io), timer(io) {}
   tcp::socket socket;
   asio::steady_timer timer;  ///< Limits an attempt to connect, and then the time until the next one.
-  topology::endpoint address;
+  endpoint address;
   std::function<bool()> wanted;
   connected next;
 };
 
-void dialler::dial(const topology::endpoint& address, std::chrono::milliseconds delay, std::function<bool()> wanted,
+void dialler::dial(const endpoint& address, std::chrono::milliseconds delay, std::function<bool()> wanted,
                    connected next) {
   const auto pending = std::make_shared<attempt>(*io_);
   pending->address = address;

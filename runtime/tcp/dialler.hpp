@@ -1,7 +1,7 @@
 // Dials addresses until they answer. Everything happens on the io thread, or while it does not run.
 #pragma once
 
-#include "troupe/runtime/topology/endpoint.hpp"
+#include "troupe/net/channels/endpoint.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -24,8 +24,7 @@ class dialler {
   using connected = std::function<void(boost::asio::ip::tcp::socket)>;
 
   /// Dials an address after `delay`, and again until it answers or `wanted()` returns false.
-  void dial(const topology::endpoint& address, std::chrono::milliseconds delay, std::function<bool()> wanted,
-            connected next);
+  void dial(const endpoint& address, std::chrono::milliseconds delay, std::function<bool()> wanted, connected next);
 
   /// Ends all attempts.
   void close();

@@ -1,7 +1,7 @@
 #include "troupe/runtime/tcp/free_ports.hpp"
 
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/tcp/listen.hpp"
-#include "troupe/runtime/topology/error.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -53,7 +53,7 @@ std::uint16_t free_ports::next(const std::string& host) {
   throw input_error("cannot find a free port on " + host + "; expected a port in the address of each [[node]]");
 }
 
-void check_free(const topology::endpoint& listen) {
+void check_free(const endpoint& listen) {
   asio::io_context io;
   listen_on(io, listen);
 }

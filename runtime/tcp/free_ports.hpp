@@ -1,7 +1,7 @@
 // Free ports to listen on.
 #pragma once
 
-#include "troupe/runtime/topology/endpoint.hpp"
+#include "troupe/net/channels/endpoint.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -24,6 +24,6 @@ class free_ports {
 };
 
 /// Throws input_error if this process cannot listen on the address now.
-void check_free(const topology::endpoint& listen);
+void check_free(const endpoint& listen);
 
 }  // namespace troupe::transport

@@ -1,6 +1,6 @@
 #include "troupe/runtime/tcp/listen.hpp"
 
-#include "troupe/runtime/topology/error.hpp"
+#include "troupe/files/error.hpp"
 
 #include <string>
 
@@ -8,16 +8,16 @@ namespace troupe::transport {
 
 using tcp = boost::asio::ip::tcp;
 
-tcp::acceptor listen_on(boost::asio::io_context& io, const topology::endpoint& where) try {
+tcp::acceptor listen_on(boost::asio::io_context& io, const endpoint& where) try {
   const auto resolved = tcp::resolver{io}.resolve(where.host, std::to_string(where.port));
   const auto endpoint = resolved.begin()->endpoint();
   return tcp::acceptor{io, endpoint};
 } catch (const boost::system::system_error& problem) {
-  throw input_error("cannot listen on " + topology::print_endpoint(where) + " (" + problem.code().message() +
+  throw input_error("cannot listen on " + print_endpoint(where) + " (" + problem.code().message() +
                     "); expected a free port of an address of this host");
 }
 
-bool is_of_this_host(const topology::endpoint& where) {
+bool is_of_this_host(const endpoint& where) {
   boost::asio::io_context io;
   boost::system::error_code error;
   const auto resolved = tcp::resolver{io}.resolve(where.host, "0", error);

@@ -1,7 +1,7 @@
 // Listening on an address. Only the transport includes this header, because it depends on Asio.
 #pragma once
 
-#include "troupe/runtime/topology/endpoint.hpp"
+#include "troupe/net/channels/endpoint.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -9,9 +9,9 @@
 namespace troupe::transport {
 
 /// Returns an acceptor that listens on the first address of the host. Throws input_error if it cannot.
-boost::asio::ip::tcp::acceptor listen_on(boost::asio::io_context& io, const topology::endpoint& where);
+boost::asio::ip::tcp::acceptor listen_on(boost::asio::io_context& io, const endpoint& where);
 
 /// Returns whether a process of this host can listen on the host of this address.
-bool is_of_this_host(const topology::endpoint& where);
+bool is_of_this_host(const endpoint& where);
 
 }  // namespace troupe::transport

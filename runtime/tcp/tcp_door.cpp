@@ -124,6 +124,8 @@ std::shared_ptr<connection> tcp_door::make(tcp::socket socket, std::optional<des
   const connection::listener listener{
       .greeted = [this, dialled](const auto& who, const frame& hello) { return greeted(who, hello, dialled); },
       .foreign = [this, dialled](const auto& who) { return answer_foreign(who, dialled); },
+      .guest = options_.guests ? [this, from = host_of(socket)](const auto& who) { hand_over(who, from); }
+                               : std::function<void(const std::shared_ptr<connection>&)>{},
       .arrived =
           [this](const auto& who, frame&& arrived, std::shared_ptr<const void> receipt) {
             if (!ending_) plane_of(who)->arrived(who, std::move(arrived), std::move(receipt));
@@ -160,6 +162,13 @@ bool tcp_door::greeted(const std::shared_ptr<connection>& who, const frame& hell
   return owner && owner->greeted(who, node, hello.session, dialled.has_value());
 }
 
+void tcp_door::hand_over(const std::shared_ptr<connection>& guest, const std::string& host) {
+  identified(guest);
+  const auto arrival = std::make_shared<guest_arrival>(guest->release());
+  arrival->host = host;
+  options_.guests(arrival);
+}
+
 /// Sends this node's version to a visitor that uses another version of the protocol. If this side has dialled, reports
 /// the other version to the plane.
 bool tcp_door::answer_foreign(const std::shared_ptr<connection>& who, std::optional<destination> dialled) {
@@ -188,8 +197,8 @@ void tcp_door::warn(std::optional<destination> dialled, const std::string& host,
   if (warned_.size() > most_warnings)
     return warned_by_("warning: connections fail for many reasons; further ones are not reported");
   warned_by_("warning: " +
-             (dialled ? "node " + name_of(dialled->node) + " at " +
-                            topology::print_endpoint(options_.addresses[dialled->node]) + " could not be connected: "
+             (dialled ? "node " + name_of(dialled->node) + " at " + print_endpoint(options_.addresses[dialled->node]) +
+                            " could not be connected: "
                       : "refused a connection from " + host + ": ") +
              why);
 }

@@ -67,6 +67,9 @@ class tcp_door {
   /// Closes all connections and joins the thread. Nothing is called after that.
   void close();
 
+  /// Returns the port on which it listens.
+  std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
+
   const tcp_options& options() const { return options_; }
   std::uint32_t me() const { return options_.me; }
   std::uint32_t nodes() const { return static_cast<std::uint32_t>(options_.addresses.size()); }
@@ -105,6 +108,7 @@ class tcp_door {
   tcp_plane* plane_of(const std::shared_ptr<connection>& who) const;
   std::shared_ptr<connection> make(boost::asio::ip::tcp::socket socket, std::optional<destination> dialled);
   bool greeted(const std::shared_ptr<connection>& who, const frame& hello, std::optional<destination> dialled);
+  void hand_over(const std::shared_ptr<connection>& guest, const std::string& host);
   bool answer_foreign(const std::shared_ptr<connection>& who, std::optional<destination> dialled);
   void closed(const std::shared_ptr<connection>& who, std::optional<destination> dialled, const connection_loss& how);
   void make_room(const std::string& host);

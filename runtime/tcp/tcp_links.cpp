@@ -26,4 +26,13 @@ links make_tcp_links(tcp_options options) {
   return {.control = {node, &node->control}, .tensors = {node, &node->tensors}};
 }
 
+guest_door open_to_guests(tcp_options options, std::function<void(const std::string&)> warned) {
+  const auto door = std::make_shared<tcp_door>(std::move(options));
+  door->post([door = door.get(), warned = std::move(warned)] {
+    door->set_warned(warned);
+    door->accept();
+  });
+  return {.open = door, .port = door->port()};
+}
+
 }  // namespace troupe::transport

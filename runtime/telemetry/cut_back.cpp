@@ -1,5 +1,6 @@
 #include "troupe/runtime/telemetry/cut_back.hpp"
 
+#include "troupe/files/error.hpp"
 #include "troupe/files/input.hpp"
 #include "troupe/files/json.hpp"
 #include "troupe/runtime/checkpoint/copy.hpp"
@@ -8,7 +9,6 @@
 #include "troupe/runtime/support/write_aside.hpp"
 #include "troupe/runtime/telemetry/metrics.hpp"
 #include "troupe/runtime/telemetry/output_names.hpp"
-#include "troupe/runtime/topology/error.hpp"
 
 #include <algorithm>
 #include <array>

@@ -46,6 +46,7 @@ file_journal::file_journal(const plan& plan, run_folder folder, std::unique_ptr<
       changed_(options.changed),
       about_(options.about),
       drawing_(options.drawing),
+      feed_(options.feed),
       disk_(options.disk),
       now_(options.now) {
   metrics_.flush();
@@ -55,11 +56,16 @@ file_journal::file_journal(const plan& plan, run_folder folder, std::unique_ptr<
     beside_.push_back({option, path, options.continues ? read_text(path) : std::string(beginning_of(option))});
     write_aside(path, beside_.back().text);
   }
+  if (feed_ && options.continues) feed_->add(read_text(folder_ / metrics_name));
   outputs_->before_warning([this] { shown_->make_room(); });
   outputs_->before_writing([this] { restore_folder(); });
 }
 
 file_journal::~file_journal() {
+  conclude();
+}
+
+void file_journal::conclude() {
   if (!latest_ || latest_->event == "end") return;
   record end = *latest_;
   end.event = "end";
@@ -118,6 +124,8 @@ void file_journal::write(const record& line) {
     outputs_->write(file.path.string(), [path = file.path, text = file.text] { write_aside(path, text); });
   }
   shown_->write(line);
+  if (feed_) feed_->add(text);
+  if (feed_ && ends) feed_->close();
   latest_ = line;
   // Last, and not in the constructor: fonts and plugins take a moment, and neither the first step nor the user should
   // wait for them.
@@ -138,7 +146,13 @@ void file_journal::write_links(const std::vector<emulation::wire_usage>& links) 
 void file_journal::progress(std::uint64_t step) {
   progress_ = step;
   shown_->progress(step);
+  if (feed_) feed_->set_progress(step);
   outputs_->retry();
+}
+
+void file_journal::progress_by_worker(const std::vector<std::uint64_t>& steps) {
+  shown_->progress_by_worker(steps);
+  if (feed_) feed_->set_steps_of_workers(steps);
 }
 
 namespace {

@@ -8,6 +8,7 @@
 #include "troupe/runtime/support/appended_file.hpp"
 #include "troupe/runtime/support/durable_files.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
+#include "troupe/runtime/telemetry/feed.hpp"
 #include "troupe/runtime/telemetry/metrics.hpp"
 #include "troupe/runtime/telemetry/pattern_files.hpp"
 #include "troupe/runtime/telemetry/run_folder.hpp"
@@ -35,6 +36,7 @@ struct file_journal_options {
   std::optional<checkpoint::manifest> about{};
   std::function<std::string(const plan&)> drawing{};  ///< Returns the content of graph.svg; unset means no such file.
   std::shared_ptr<side_outputs> outputs = std::make_shared<side_outputs>();  ///< Shared with other writers of the run.
+  std::shared_ptr<telemetry::feed> feed{};  ///< Receives the lines of metrics.jsonl and the progress; may be null.
   std::shared_ptr<durable_files> disk = std::make_shared<durable_files>();
   /// The clock from which the duration of a failed run is computed.
   std::function<std::chrono::nanoseconds()> now = [] { return std::chrono::steady_clock::now().time_since_epoch(); };
@@ -48,17 +50,20 @@ class file_journal : public journal {
   file_journal(const plan& plan, run_folder folder, std::unique_ptr<display> shown,
                const file_journal_options& options = {});
 
-  /// Writes an `end` record with status "failed" if the run has begun and has no `end` record.
+  /// See conclude().
   ~file_journal() override;
   file_journal(const file_journal&) = delete;
   file_journal& operator=(const file_journal&) = delete;
+
+  /// Writes an `end` record with status "failed" unless the run has one or has not begun, as the destructor does.
+  void conclude();
 
   /// Appends to metrics.jsonl and the files of options and, at the end of an epoch, to epochs.csv. The first record
   /// also writes graph.svg.
   void write(const record& line) override;
 
   void progress(std::uint64_t step) override;
-  void progress_by_worker(const std::vector<std::uint64_t>& steps) override { shown_->progress_by_worker(steps); }
+  void progress_by_worker(const std::vector<std::uint64_t>& steps) override;
 
   /// Writes model_best.safetensors.
   void keep(const snapshot& best) override;
@@ -106,6 +111,7 @@ class file_journal : public journal {
   std::vector<topology::changed_setting> changed_;
   std::optional<checkpoint::manifest> about_;
   std::function<std::string(const plan&)> drawing_;
+  std::shared_ptr<telemetry::feed> feed_;
   std::shared_ptr<durable_files> disk_;
   std::uint64_t progress_{0};  ///< Steps that every worker has completed.
   std::function<std::chrono::nanoseconds()> now_;

@@ -1,8 +1,9 @@
 #include "troupe/runtime/telemetry/pattern_files.hpp"
 
+#include "troupe/files/error.hpp"
 #include "troupe/files/input.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/support/units.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
@@ -50,7 +51,7 @@ std::vector<std::string> endings_of(pattern_option option) {
 std::string names_of(const std::vector<placeholder>& known) {
   std::vector<std::string> names;
   for (const auto& [name, value] : known) names.push_back("{" + name + "}");
-  return topology::listed(names);
+  return text::listed(names);
 }
 
 const std::string& value_of(pattern_option option, const std::string& name, const std::string& pattern,
@@ -108,7 +109,7 @@ void make_way_for(pattern_option option, const fs::path& path, bool overwrite, c
   if (fs::weakly_canonical(fs::absolute(path).parent_path(), failed) ==
           fs::weakly_canonical(fs::absolute(folder), failed) &&
       std::find(endings.begin(), endings.end(), path.extension()) == endings.end())
-    refuse("the file is in the results folder; expected a name that ends in " + topology::listed(endings) + " there");
+    refuse("the file is in the results folder; expected a name that ends in " + text::listed(endings) + " there");
   if (path.filename() == "epochs.csv") refuse("every run writes a file with this name; " + another);
   if (!path.has_filename() || fs::is_directory(path, failed)) refuse("this is a folder; " + another);
   if (const auto problem = files::irregularity(path)) refuse(*problem + "; " + another);

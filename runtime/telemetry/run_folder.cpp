@@ -1,13 +1,14 @@
 #include "troupe/runtime/telemetry/run_folder.hpp"
 
+#include "troupe/files/error.hpp"
 #include "troupe/files/input.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/checkpoint/folder.hpp"
 #include "troupe/runtime/recording/beginning.hpp"
 #include "troupe/runtime/support/claimed_folder.hpp"
 #include "troupe/runtime/support/read_text.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
 #include "troupe/runtime/telemetry/tensorboard.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>
@@ -34,7 +35,8 @@ constexpr auto* marker_text =
 
 /// Files that every run writes, even one that fails. If they contain no results, nothing is lost when they are
 /// replaced.
-constexpr std::array plain_outputs{"topology.toml", "metrics.jsonl", "epochs.csv", "graph.svg", "report.html"};
+constexpr std::array plain_outputs{"topology.toml", "metrics.jsonl", "epochs.csv",
+                                   "graph.svg",     "report.html",   "actors.json"};
 /// A folder with one of these files has results that would have to be computed again.
 constexpr std::array results{"model_best.safetensors", "trace.json", "deliveries.bin", "workers.csv", "links.csv"};
 /// Written before the `end` record and renamed into place, so a folder that contains it belongs to a finished training.
@@ -147,7 +149,7 @@ void check_replaceable(const run_folder_options& options) {
   if (existing.empty()) return;
   const auto continues = std::find(existing.begin(), existing.end(), "checkpoints") != existing.end();
   throw input_error(path.string() + ": the folder contains a run without " + final_weights + ", but with " +
-                    topology::listed(existing, "and") + "; " +
+                    text::listed(existing, "and") + "; " +
                     (continues ? "continue it with --resume " + path.string() + ", replace it" : "replace it") +
                     " with --overwrite, or choose another folder with --out");
 }

@@ -1,5 +1,6 @@
 #include "troupe/runtime/telemetry/side_outputs.hpp"
 
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>
@@ -18,7 +19,7 @@ using namespace std::chrono_literals;
 constexpr std::size_t most_warnings = 5;
 
 std::string names_of(const std::set<std::string>& names) {
-  return topology::listed({names.begin(), names.end()}, "and");
+  return text::listed({names.begin(), names.end()}, "and");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "troupe/runtime/topology/canonical.hpp"
 
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/topology/schema.hpp"
 
 #include <algorithm>
@@ -32,7 +33,7 @@ using key_values = std::map<std::string_view, std::string_view>;
 
 std::string value_of(const key_values& among, std::string_view key) {
   const auto found = among.find(key);
-  return found == among.end() ? "unset" : printable(found->second);
+  return found == among.end() ? "unset" : text::printable(found->second);
 }
 
 std::string text_of(const topology& file, bool simulated) {
@@ -43,7 +44,7 @@ std::string text_of(const topology& file, bool simulated) {
       std::string path = section.name.empty() ? "" : section.name + ".";
       if (section.repeated()) path += std::to_string(i) + ".";
       for (const line& line : lines_of(section, file, i)) {
-        const bool own = line.type == setting_type::path || section.name == "security" ||
+        const bool own = line.type == setting_type::path || section.name == "security" || section.name == "actors" ||
                          (section.name == "simulate" && !simulated) ||
                          (section.name == "node" && line.name == "listen");
         if (!own) text += path + line.name + " = " + line.value + "\n";
@@ -80,8 +81,8 @@ std::string differences(const std::string& ours, const std::string& theirs, cons
   std::size_t count = 0;
   const auto add = [&](std::string_view key) {
     if (count++ < most_differences)
-      text += (text.empty() ? "" : "; ") + printable(key) + " is " + value_of(their_values, key) + " " + called.theirs +
-              " and " + value_of(our_values, key) + " " + called.ours;
+      text += (text.empty() ? "" : "; ") + text::printable(key) + " is " + value_of(their_values, key) + " " +
+              called.theirs + " and " + value_of(our_values, key) + " " + called.ours;
   };
   for (const auto& [key, value] : our_pairs) {
     const auto other = their_values.find(key);
@@ -91,14 +92,6 @@ std::string differences(const std::string& ours, const std::string& theirs, cons
     if (!our_values.contains(key)) add(key);
   if (count > most_differences) text += "; and " + std::to_string(count - most_differences) + " more";
   return text.empty() ? "both have the same keys and values, but not in the same order or number" : text;
-}
-
-std::string printable(std::string_view text) {
-  std::string safe(text.substr(0, longest_word));
-  std::replace_if(
-      safe.begin(), safe.end(),
-      [](char c) { return static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e; }, '?');
-  return text.size() > longest_word ? safe + "…" : safe;
 }
 
 }  // namespace troupe::topology

@@ -1,6 +1,7 @@
 // Compares the topologies that two nodes have read.
 #pragma once
 
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/topology/topology.hpp"
 
 #include <map>
@@ -10,8 +11,8 @@
 namespace troupe::topology {
 
 /// Returns the canonical text of a topology: one line "section.key = value" per key, with every default filled in, but
-/// without paths (model.init, data.dir), listening addresses (node.listen) and the sections [security] and [simulate].
-/// All nodes of a run must have the same text.
+/// without paths (model.init, data.dir), listening addresses (node.listen) and the sections [security], [actors] and
+/// [simulate]. All nodes of a run must have the same text.
 std::string canonical(const topology& file);
 
 /// Returns the text of canonical() with the section [simulate], which determines the times of a simulation.
@@ -30,9 +31,5 @@ struct sides {
 /// differences and then "and n more"; it is empty if the texts are equal. `theirs` is untrusted and may hold any bytes,
 /// but the description is short and printable.
 std::string differences(const std::string& ours, const std::string& theirs, const sides& called = {});
-
-/// Returns untrusted text in a form that is safe to print on one line of a terminal: at most 60 bytes of it, with
-/// control characters and non-ASCII bytes replaced.
-std::string printable(std::string_view text);
 
 }  // namespace troupe::topology

@@ -1,5 +1,6 @@
 #include "troupe/runtime/topology/constraints.hpp"
 
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/topology/paths.hpp"
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
@@ -86,7 +87,7 @@ bool check_global_batch(const topology& file, const refusal& refuse) {
   refuse("data.global_batch_size", "data.global_batch_size is " + std::to_string(global) + ", which " +
                                        std::to_string(workers) +
                                        " workers cannot share equally; expected a multiple of " +
-                                       std::to_string(workers) + ", such as " + listed(nearby));
+                                       std::to_string(workers) + ", such as " + text::listed(nearby));
   return false;
 }
 

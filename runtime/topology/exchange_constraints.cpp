@@ -2,6 +2,7 @@
 #include "troupe/algorithms/exchange/around/buckets.hpp"
 #include "troupe/algorithms/exchange/around/codec.hpp"
 #include "troupe/algorithms/training/optimizer_kinds.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/topology/constraints.hpp"
 #include "troupe/runtime/topology/members.hpp"
 #include "troupe/runtime/topology/paths.hpp"
@@ -82,8 +83,8 @@ void check_sends(const topology& file, std::size_t index, const refusal& refuse)
   if (kind == nullptr || carriage_of(exchange) != nullptr) return;
   std::vector<std::string> legal;
   for (const carriage& carried : kind->carries) legal.push_back(name_of(carried.sends));
-  refuse(table_path("exchange", index) + ".sends",
-         to_toml(exchange.kind) + " cannot send " + to_toml(exchange.sends) + "; expected " + listed(in_quotes(legal)));
+  refuse(table_path("exchange", index) + ".sends", to_toml(exchange.kind) + " cannot send " + to_toml(exchange.sends) +
+                                                       "; expected " + text::listed(text::in_quotes(legal)));
 }
 
 void check_exchange(const topology& file, std::size_t index, const refusal& refuse) {

@@ -1,7 +1,7 @@
 #include "troupe/runtime/topology/extend.hpp"
 
+#include "troupe/files/error.hpp"
 #include "troupe/files/input.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
 #include "troupe/runtime/topology/syntax.hpp"

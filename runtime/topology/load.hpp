@@ -1,7 +1,7 @@
 // Reads and prints topology files.
 #pragma once
 
-#include "troupe/runtime/topology/error.hpp"
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/topology/topology.hpp"
 
 #include <filesystem>

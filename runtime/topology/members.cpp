@@ -1,5 +1,6 @@
 #include "troupe/runtime/topology/members.hpp"
 
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
@@ -65,7 +66,7 @@ std::string reason_against_group(const topology& file, const std::string& name, 
   std::string expected =
       file.workers.count == 1 ? "w0" : "w0 to " + name_of_worker(static_cast<std::uint32_t>(file.workers.count - 1));
   if (!groups.empty())
-    expected += ", or " + listed(in_quotes(groups)) + ", which stand for the workers of that exchange";
+    expected += ", or " + text::listed(text::in_quotes(groups)) + ", which stand for the workers of that exchange";
   throw member_error(which, (reason.empty() ? "there is no worker or exchange " + to_toml(name) : reason) +
                                 "; expected " + expected + did_you_mean(name, groups));
 }

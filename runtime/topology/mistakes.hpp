@@ -1,7 +1,7 @@
 // Collects the errors in a topology with their positions, so that all of them are reported at once.
 #pragma once
 
-#include "troupe/runtime/topology/error.hpp"
+#include "troupe/files/error.hpp"
 
 #include <cstdint>
 #include <map>

@@ -1,5 +1,6 @@
 #include "troupe/runtime/topology/override.hpp"
 
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/topology/extend.hpp"
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
@@ -122,7 +123,7 @@ class overrider {
           if (const auto name = (*element.as_table())["name"].value<std::string>())
             keys.push_back(path + "." + clipped(*name) + "." + parts.back());
         if (keys.empty()) keys.push_back(path + ".0." + parts.back());
-        refuse("there are several [[" + path + "]] sections; expected " + listed(keys));
+        refuse("there are several [[" + path + "]] sections; expected " + text::listed(keys));
         return nullptr;
       }
       if (table == nullptr) {
@@ -143,7 +144,7 @@ class overrider {
     std::size_t index = 0;
     const auto [end, error] = std::from_chars(which.data(), which.data() + which.size(), index);
     if (error == std::errc{} && end == which.data() + which.size() && index < list.size()) return list.get(index);
-    refuse("no " + path + " is called " + to_toml(which) + "; expected " + listed(in_quotes(names)) +
+    refuse("no " + path + " is called " + to_toml(which) + "; expected " + text::listed(text::in_quotes(names)) +
            did_you_mean(which, names));
     return nullptr;
   }

@@ -1,5 +1,6 @@
 // Reads the values of a topology file according to the schema.
 #include "troupe/algorithms/exchange/registry.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/extend.hpp"
 #include "troupe/runtime/topology/load.hpp"
@@ -119,8 +120,8 @@ class reader {
                    "[exchange." + clipped(name) +
                        "] is not a section; expected [[exchange]] with name = " + to_toml(clipped(name)));
       } else if (!table.contains("kind")) {
-        found_.add(
-            at, "[exchange] has no kind; expected kind = " + listed(in_quotes(find_key(section, "kind")->row.choices)));
+        found_.add(at, "[exchange] has no kind; expected kind = " +
+                           text::listed(text::in_quotes(find_key(section, "kind")->row.choices)));
       }
       return;  // the kind determines which other keys are valid
     }
@@ -152,8 +153,8 @@ class reader {
       if (others.empty()) {
         refuse_key(section, names, text, at);
       } else {
-        found_.add(at, "\"" + text + "\" is a setting of " + listed(others, "and") +
-                           ", but this exchange is of kind \"" + kind.name + "\"; expected " + listed(names));
+        found_.add(at, "\"" + text + "\" is a setting of " + text::listed(others, "and") +
+                           ", but this exchange is of kind \"" + kind.name + "\"; expected " + text::listed(names));
       }
     }
   }
@@ -281,7 +282,7 @@ class reader {
       for (const setting& row : kind.settings)
         if (std::find(row.choices.begin(), row.choices.end(), word) != row.choices.end())
           places.push_back("kind = " + to_toml(kind.name) + " with " + row.name + " = " + to_toml(word));
-    return places.empty() ? "" : to_toml(word) + " is a setting of other kinds: " + listed(places);
+    return places.empty() ? "" : to_toml(word) + " is a setting of other kinds: " + text::listed(places);
   }
 
   /// Returns what was expected instead of `node`; `value` is its value if that has the right type.
@@ -382,7 +383,7 @@ class reader {
       std::vector<std::string> bracketed;
       for (const std::string& section_name : section_names()) bracketed.push_back("[" + section_name + "]");
       const std::string near = nearest(name, section_names());
-      found_.add(at, "there is no section [" + clipped(name) + "]; expected " + listed(bracketed) +
+      found_.add(at, "there is no section [" + clipped(name) + "]; expected " + text::listed(bracketed) +
                          (near.empty() ? "" : " (did you mean [" + near + "]?)"));
       return;
     }
@@ -400,7 +401,7 @@ class reader {
     const std::string near = did_you_mean(name, names);
     const std::string home = near.empty() ? home_of(name) : "";
     const std::string start = "[" + section.name + "] has no key \"" + clipped(name) + "\"; expected ";
-    found_.add(at, home.empty() ? start + listed(names) + near : start + "it below [" + home + "]");
+    found_.add(at, home.empty() ? start + text::listed(names) + near : start + "it below [" + home + "]");
   }
 
   /// Returns the section that has a key of this name, or "".

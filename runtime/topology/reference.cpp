@@ -2,6 +2,7 @@
 
 #include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/files/json.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
@@ -23,9 +24,9 @@ std::vector<std::string> in_code(std::vector<std::string> words) {
 
 std::string value_text(const setting& row) {
   if (row.choices.empty() || row.type == setting_type::delay) return expectation(row);
-  std::vector<std::string> words = in_code(in_quotes(row.choices));
+  std::vector<std::string> words = in_code(text::in_quotes(row.choices));
   if (row.type == setting_type::choice_or_matrix) words.push_back(matrix_expectation(row));
-  return listed(words);
+  return text::listed(words);
 }
 
 std::string table(const std::vector<setting>& rows) {
@@ -75,7 +76,7 @@ std::string pattern_of(const setting& row) {
     case setting_type::duration:
       return "^" + number + "(ms|s|min|h)$";
     case setting_type::delay:
-      return "^(" + joined(row.choices, "|") + (row.choices.empty() ? "" : "|") + number + "(us|ms|s|min|h))$";
+      return "^(" + text::joined(row.choices, "|") + (row.choices.empty() ? "" : "|") + number + "(us|ms|s|min|h))$";
     case setting_type::rate:
       return "^" + number + "(k|M|G|T|Ki|Mi|Gi|Ti)?(bit|B)/s$";
     case setting_type::every:
@@ -174,7 +175,7 @@ std::string reference_page() {
       "the "
       "two.\n\n"
       "A topology is a TOML file. Every key has a default or may be left out, except " +
-      listed(needed(), "and") +
+      text::listed(needed(), "and") +
       ". On the command line, `--set section.key=value` overrides a key. The value is read as TOML, or as a string if "
       "it is not TOML. If there are several `[[exchange]]` or `[[node]]` sections, `--set exchange.NAME.key=value` "
       "selects one by its name. Relative paths in the file start at the file's folder; those in `--set` start at the "
@@ -226,9 +227,9 @@ std::string exchange_table() {
     const auto facts = facts_of_kind(kind.name);
     for (const exchange_variant& variant : facts.variants)
       text += "| `" + kind.name + "`" + (variant.when.empty() ? "" : ", " + variant.when) + " | " +
-              joined({variant.messages, variant.bytes, variant.synchronisation, variant.staleness, variant.equals,
-                      "`" + joined(variant.shown_by, "`, `") + "`"},
-                     " | ") +
+              text::joined({variant.messages, variant.bytes, variant.synchronisation, variant.staleness, variant.equals,
+                            "`" + text::joined(variant.shown_by, "`, `") + "`"},
+                           " | ") +
               " |\n";
   }
   return text;

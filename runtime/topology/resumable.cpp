@@ -1,8 +1,9 @@
 #include "troupe/runtime/topology/resumable.hpp"
 
 #include "troupe/algorithms/exchange/registry.hpp"
+#include "troupe/files/error.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/paths.hpp"
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/value.hpp"
@@ -18,7 +19,7 @@
 namespace troupe::topology {
 namespace {
 
-constexpr std::array sections_of_placement{"node.", "transport.", "security."};
+constexpr std::array sections_of_placement{"node.", "transport.", "security.", "actors."};
 constexpr std::array keys_that_may_change{"run.timeout", "run.silence", "run.join_timeout", "run.max_seconds",
                                           "run.verify_every"};
 /// Keys that change how the run trains or when it stops early. Intervals between evaluations or exchanges do so, too.
@@ -108,7 +109,7 @@ class comparison {
 
   /// Returns both values of a key.
   changed_setting changed(const std::string& key) const {
-    return {.key = printable(readable_path(now_, key)),
+    return {.key = text::printable(readable_path(now_, key)),
             .before = shown(old_values_, key),
             .now = shown(new_values_, key),
             .of_training = is_of_training(key)};
@@ -137,7 +138,7 @@ class comparison {
 
   static std::string shown(const values& among, const std::string& key) {
     const auto found = among.find(key);
-    return found == among.end() ? "unset" : printable(found->second);
+    return found == among.end() ? "unset" : text::printable(found->second);
   }
 
   const topology& now_;
@@ -169,7 +170,7 @@ std::vector<changed_setting> check_resumable(const std::string& before, const to
   const auto more = changed.size() - std::min(changed.size(), most_changes);
   changed.resize(changed.size() - more);
   throw input_error(now.file.string() + ": the run in " + out + " cannot be continued with this topology: " +
-                    joined(changed, "; ") + (more > 0 ? "; and " + std::to_string(more) + " more" : "") +
+                    text::joined(changed, "; ") + (more > 0 ? "; and " + std::to_string(more) + " more" : "") +
                     (of_length ? " (the learning rate depends on the length of the run: optimizer.schedule = " +
                                      to_toml(now.optimizer.schedule) + ")"
                                : "") +

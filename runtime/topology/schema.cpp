@@ -55,6 +55,7 @@ const std::vector<section>& sections() {
       rows::checkpoint_section(),
       rows::node_section(),
       rows::security_section(),
+      rows::actors_section(),
       rows::link_section(),
       rows::fault_section(),
       rows::simulate_section(),

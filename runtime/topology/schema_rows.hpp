@@ -22,6 +22,7 @@ section evaluate_section();
 section checkpoint_section();
 section node_section();
 section security_section();
+section actors_section();
 section link_section();
 section fault_section();
 section simulate_section();

@@ -212,4 +212,18 @@ section security_section() {
   return made;
 }
 
+section actors_section() {
+  using t = topology;
+  section made{
+      "actors",
+      "Guests: other programs that may attach to a run that was started with --actors, to observe or steer it. "
+      "These keys may differ from node to node.",
+      {row("allow", in(&t::actors, &actors_settings::allow), {},
+           "Names of the guests that may attach. A certificate of `troupe certs --guest NAME` proves the name. "
+           "Without certificates, guests of the same host know a secret and say their name themselves; if the "
+           "list is empty, they may use any name.")}};
+  made.printed_if_set = true;
+  return made;
+}
+
 }  // namespace troupe::topology::rows

@@ -1,5 +1,6 @@
 // A topology file after parsing: plain structs with every default filled in and nothing derived. schema_run.cpp,
-// schema_training.cpp and schema_emulation.cpp hold the table of its keys; docs/topology.md, which is generated from that table, explains their meaning.
+// schema_training.cpp and schema_emulation.cpp hold the table of its keys; docs/topology.md, which is generated from
+// that table, explains their meaning.
 #pragma once
 
 #include "troupe/algorithms/support/setting.hpp"
@@ -209,6 +210,12 @@ struct security_settings {
   bool operator==(const security_settings&) const = default;
 };
 
+/// Other programs that may attach to the run; see `troupe run --actors`.
+struct actors_settings {
+  std::vector<std::string> allow;  ///< Names of guests, as in their certificates.
+  bool operator==(const actors_settings&) const = default;
+};
+
 /// The keys that the file or the command line sets, such as "run.seed", "exchange.ring.kind" or "node.alpha.address",
 /// and where, such as "FILE:3:1" or "--set #1". They do not change what a topology means, so they do not count when two
 /// are compared.
@@ -233,6 +240,7 @@ struct topology {
   checkpoint_settings checkpoint;
   std::vector<node_settings> nodes;  ///< Empty if there is one process.
   security_settings security;
+  actors_settings actors;
   std::vector<link_settings> links;
   std::vector<fault_settings> faults;
   simulate_settings simulate;

@@ -3,9 +3,9 @@
 #include "troupe/data/sampling/shards.hpp"
 #include "troupe/data/sets/dataset.hpp"
 #include "troupe/models/networks/network.hpp"
+#include "troupe/net/channels/endpoint.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/constraints.hpp"
-#include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/topology/paths.hpp"
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
@@ -39,6 +39,7 @@ class checker {
     normalisation();
     copies();
     security();
+    guests();
     links();
     check_optimizer(file_, known_, found_);
     complete_exchanges(file_, known_, found_, settled);
@@ -255,6 +256,17 @@ class checker {
     if (given.insecure && (any || !given.certificates.empty()))
       refuse("security.insecure",
              "security.insecure = true contradicts the certificates that are given; remove one of them");
+  }
+
+  void guests() {
+    for (const auto& name : file_.actors.allow) {
+      if (!legal_name(name))
+        refuse("actors.allow",
+               to_toml(name) + " is not a name of a guest; expected at most 64 letters, digits, - and _");
+      for (const auto& node : file_.nodes)
+        if (node.name == name)
+          refuse("actors.allow", to_toml(name) + " is the name of a node; expected names of guests");
+    }
   }
 
   void copies() {

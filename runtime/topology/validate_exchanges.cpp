@@ -2,6 +2,7 @@
 
 #include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/algorithms/exchange/shared/shared.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/topology/constraints.hpp"
 #include "troupe/runtime/topology/members.hpp"
 #include "troupe/runtime/topology/paths.hpp"
@@ -323,13 +324,13 @@ class exchange_checker {
       refuse(loop_path(index),
              "the loop has an exchange, but the file does not define one; expected a section [exchange] "
              "with kind = " +
-                 listed(in_quotes(kinds())));
+                 text::listed(text::in_quotes(kinds())));
     } else if (text == "exchange") {
       legal.erase(legal.begin(), legal.begin() + 2);
-      refuse(loop_path(index), "no exchange is called \"exchange\"; expected " + listed(in_quotes(legal)));
+      refuse(loop_path(index), "no exchange is called \"exchange\"; expected " + text::listed(text::in_quotes(legal)));
     } else {
       refuse(loop_path(index), to_toml(text) + " is not an operation of the loop; expected " +
-                                   listed(in_quotes(legal)) + did_you_mean(text, legal));
+                                   text::listed(text::in_quotes(legal)) + did_you_mean(text, legal));
     }
     return nullptr;
   }

@@ -1,6 +1,7 @@
 #include "troupe/runtime/topology/validate_optimizer.hpp"
 
 #include "troupe/algorithms/training/optimizer_kinds.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/models/networks/network.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/value.hpp"
@@ -41,8 +42,8 @@ class optimizer_checker {
     std::vector<std::string> others;
     for (const optimizer_kind& other : optimizer_kinds())
       if (goes_by(other, key)) others.push_back(to_toml(other.name));
-    refuse(key, "is used only by " + listed(others, "and") + ", but the optimizer is " + to_toml(kind.name) +
-                    "; set optimizer.name = " + listed(others) + ", or remove the key");
+    refuse(key, "is used only by " + text::listed(others, "and") + ", but the optimizer is " + to_toml(kind.name) +
+                    "; set optimizer.name = " + text::listed(others) + ", or remove the key");
     return true;
   }
 
@@ -108,7 +109,7 @@ class optimizer_checker {
   void belongs(const std::string& key, bool set, const std::vector<std::string>& schedules) {
     const auto& own = given_.schedule;
     if (!set || std::find(schedules.begin(), schedules.end(), own) != schedules.end()) return;
-    const auto required = "optimizer.schedule = " + listed(in_quotes(schedules));
+    const auto required = "optimizer.schedule = " + text::listed(text::in_quotes(schedules));
     refuse(key, "is used only when " + required + ", but the schedule is " + to_toml(own) + "; set " + required +
                     ", or remove the key");
   }

@@ -1,6 +1,7 @@
 #include "troupe/runtime/topology/value.hpp"
 
-#include "troupe/runtime/topology/endpoint.hpp"
+#include "troupe/files/text.hpp"
+#include "troupe/net/channels/endpoint.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -220,7 +221,7 @@ std::string expectation(const setting& row) {
     case setting_type::text:
       return "a string";
     case setting_type::choice:
-      return listed(in_quotes(row.choices));
+      return text::listed(text::in_quotes(row.choices));
     case setting_type::path:
       return "a path (a string)";
     case setting_type::endpoint:
@@ -229,8 +230,8 @@ std::string expectation(const setting& row) {
       return "a duration from " + print_duration(row.minimum ? duration_of(*row.minimum) : milliseconds{1}) + " to " +
              std::string(longest_duration) + ", such as \"500ms\", \"60s\" or \"5min\"";
     case setting_type::delay:
-      return (row.choices.empty() ? "" : listed(in_quotes(row.choices)) + " or ") + "a duration of at most " +
-             std::string(longest_duration) + ", such as \"0s\", \"50us\" or \"20ms\"";
+      return (row.choices.empty() ? "" : text::listed(text::in_quotes(row.choices)) + " or ") +
+             "a duration of at most " + std::string(longest_duration) + ", such as \"0s\", \"50us\" or \"20ms\"";
     case setting_type::rate:
       return "a rate such as \"100Mbit/s\" or \"8GB/s\"";
     case setting_type::real_or_reals:
@@ -243,9 +244,9 @@ std::string expectation(const setting& row) {
     case setting_type::reals:
       return "a list of numbers" + (range(row).empty() ? "" : ", each" + range(row));
     case setting_type::choice_or_matrix: {
-      std::vector<std::string> words = in_quotes(row.choices);
+      std::vector<std::string> words = text::in_quotes(row.choices);
       words.push_back(matrix_expectation(row));
-      return listed(words);
+      return text::listed(words);
     }
     case setting_type::devices:
       return devices_expectation();
@@ -294,29 +295,6 @@ bool allowed(const setting& row, const setting_value& value) {
              parse_delay(*text).has_value();
   }
   return true;
-}
-
-std::string joined(const std::vector<std::string>& words, std::string_view between) {
-  std::string text;
-  for (const std::string& word : words) {
-    if (&word != &words.front()) text += between;
-    text += word;
-  }
-  return text;
-}
-
-std::string listed(const std::vector<std::string>& words, std::string_view last) {
-  std::string result;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (i > 0) result += i + 1 == words.size() ? " " + std::string(last) + " " : ", ";
-    result += words[i];
-  }
-  return result;
-}
-
-std::vector<std::string> in_quotes(std::vector<std::string> words) {
-  for (std::string& word : words) word = '"' + word + '"';
-  return words;
 }
 
 }  // namespace troupe::topology

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "troupe/algorithms/support/setting.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/topology/topology.hpp"
 
 #include <chrono>
@@ -59,14 +60,5 @@ std::string matrix_expectation(const setting& row);
 /// Returns whether `row` accepts the value: numbers are in its range, a string is one of its choices, the rows of a
 /// matrix have equal length, and pairs have two elements.
 bool allowed(const setting& row, const setting_value& value);
-
-/// Returns the words with `between` between them.
-std::string joined(const std::vector<std::string>& words, std::string_view between);
-
-/// Returns `words` as a list in prose, such as "a, b or c".
-std::string listed(const std::vector<std::string>& words, std::string_view last = "or");
-
-/// Returns the words, each in quotes.
-std::vector<std::string> in_quotes(std::vector<std::string> words);
 
 }  // namespace troupe::topology

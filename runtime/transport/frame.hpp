@@ -5,6 +5,7 @@
 
 #include "troupe/algorithms/messages/messages.hpp"
 #include "troupe/models/storage/buffer_pool.hpp"
+#include "troupe/net/channels/channel.hpp"
 
 #include <array>
 #include <cstddef>
@@ -24,12 +25,6 @@ constexpr std::size_t header_bytes = 112;
 
 /// Identifies the run. Both ends of a tensor link send it in their hello; the hello of a control link contains zeros.
 using session_id = std::array<std::byte, 16>;
-
-/// What a connection carries.
-enum class plane : std::uint32_t {
-  tensors,  ///< Between each pair of nodes: parts, snapshots, states and copies.
-  control,  ///< Between the first node and each other one: control messages.
-};
 
 enum class frame_kind : std::uint8_t {
   /// The first frame in each direction. `to` is the sender's node index, `total` the initial credit, and `which.place`

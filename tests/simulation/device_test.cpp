@@ -5,9 +5,9 @@
 #include "tests/support/wirings.hpp"
 
 #include "troupe/algorithms/exchange/around/buckets.hpp"
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/plan/derive.hpp"
 #include "troupe/runtime/simulation/simulation.hpp"
-#include "troupe/runtime/topology/error.hpp"
 
 #include <ATen/ops/isfinite.h>
 #include <caf/all.hpp>

@@ -5,10 +5,10 @@
 #include "tests/support/wirings.hpp"
 
 #include "troupe/data/random/random.hpp"
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/simulation/replay_run.hpp"
 #include "troupe/runtime/simulation/simulate_run.hpp"
 #include "troupe/runtime/simulation/simulation.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
 
 #include <algorithm>

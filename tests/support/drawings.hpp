@@ -107,7 +107,7 @@ inline plan on_nodes(plan plan, const std::vector<std::uint32_t>& workers) {
   std::uint32_t placed = 0;
   for (const auto count : workers) {
     const auto port = static_cast<std::uint16_t>(4700 + 10 * plan.nodes.size());
-    const topology::endpoint address{.host = "127.0.0.1", .port = port};
+    const endpoint address{.host = "127.0.0.1", .port = port};
     plan.nodes.push_back({.name = "node-" + std::to_string(plan.nodes.size()),
                           .address = address,
                           .listen = address,

@@ -2,7 +2,7 @@
 
 #include "troupe/algorithms/exchange/around/codec.hpp"
 #include "troupe/data/random/random.hpp"
-#include "troupe/runtime/topology/error.hpp"
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/runtime/topology/value.hpp"
 

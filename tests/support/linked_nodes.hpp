@@ -5,9 +5,9 @@
 
 #include "troupe/algorithms/messages/messages.hpp"
 #include "troupe/models/storage/buffer_pool.hpp"
+#include "troupe/net/channels/endpoint.hpp"
 #include "troupe/runtime/tcp/free_ports.hpp"
 #include "troupe/runtime/tcp/tcp_links.hpp"
-#include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/runtime/transport/frame.hpp"
 
 #include <ATen/ops/ones.h>
@@ -29,9 +29,9 @@ inline constexpr std::int64_t window = 16 << 20;
 inline constexpr transport::session_id our_session{std::byte{'o'}, std::byte{'u'}, std::byte{'r'}};
 
 /// Returns addresses on loopback with free ports.
-inline std::vector<topology::endpoint> addresses(std::size_t count) {
+inline std::vector<endpoint> addresses(std::size_t count) {
   transport::free_ports free;
-  std::vector<topology::endpoint> result;
+  std::vector<endpoint> result;
   while (result.size() < count) result.push_back({"127.0.0.1", free.next("127.0.0.1")});
   return result;
 }
@@ -51,8 +51,8 @@ class node {
     std::shared_ptr<const transport::channel_factory> channels{transport::plain_channels()};
   };
 
-  node(std::uint32_t me, const std::vector<topology::endpoint>& nodes) : node(me, nodes, options{}) {}
-  node(std::uint32_t me, const std::vector<topology::endpoint>& nodes, options with)
+  node(std::uint32_t me, const std::vector<endpoint>& nodes) : node(me, nodes, options{}) {}
+  node(std::uint32_t me, const std::vector<endpoint>& nodes, options with)
       : me_(me), nodes_(nodes), holds_(with.holds) {
     std::vector<control::node_ranks> ranks;
     for (std::uint32_t i = 0; i < nodes.size(); ++i) ranks.push_back({i, 1});
@@ -162,7 +162,7 @@ class node {
   }
 
   std::uint32_t me_;
-  std::vector<topology::endpoint> nodes_;
+  std::vector<endpoint> nodes_;
   bool holds_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -198,7 +198,7 @@ struct pair_of_nodes {
     CHECK(b.losses().empty());
   }
 
-  std::vector<topology::endpoint> nodes;
+  std::vector<endpoint> nodes;
   node a, b;
 };
 

@@ -1,8 +1,8 @@
 // The messages with which make_plan refuses topologies.
 #pragma once
 
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/plan/plan.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/topology.hpp"
 
 #include <string>

@@ -5,7 +5,7 @@
 #include "tests/support/linked_nodes.hpp"
 
 #include "troupe/algorithms/support/crc32c.hpp"
-#include "troupe/runtime/topology/endpoint.hpp"
+#include "troupe/net/channels/endpoint.hpp"
 #include "troupe/runtime/transport/control.hpp"
 #include "troupe/runtime/transport/frame.hpp"
 
@@ -25,7 +25,7 @@
 
 namespace troupe::testing {
 
-inline sockaddr_in address_of(const topology::endpoint& where) {
+inline sockaddr_in address_of(const endpoint& where) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(where.port);
@@ -36,14 +36,14 @@ inline sockaddr_in address_of(const topology::endpoint& where) {
 /// A plain socket that can send anything to a node.
 class stranger {
  public:
-  explicit stranger(const topology::endpoint& whom) : stranger() { dial(whom); }
+  explicit stranger(const endpoint& whom) : stranger() { dial(whom); }
   explicit stranger(int socket) : socket_(socket) {}
   stranger() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) { REQUIRE(socket_ >= 0); }
   ~stranger() { ::close(socket_); }
   stranger(const stranger&) = delete;
   stranger& operator=(const stranger&) = delete;
 
-  void dial(const topology::endpoint& whom) {
+  void dial(const endpoint& whom) {
     const auto address = address_of(whom);
     REQUIRE(::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0);
   }
@@ -105,7 +105,7 @@ class stranger {
 /// A socket that listens in place of a node.
 class listener {
  public:
-  explicit listener(const topology::endpoint& where) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit listener(const endpoint& where) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     const auto address = address_of(where);
     const int yes = 1;
     ::setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));

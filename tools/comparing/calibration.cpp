@@ -1,10 +1,11 @@
 #include "troupe/tools/comparing/calibration.hpp"
 
+#include "troupe/files/error.hpp"
 #include "troupe/files/json.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/support/read_text.hpp"
 #include "troupe/runtime/telemetry/metrics.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/runtime/topology/value.hpp"
 #include "troupe/tools/comparing/statistics.hpp"
@@ -119,7 +120,7 @@ void check_same_run(const topology::topology& file, const fs::path& folder) {
              run_values = topology::values_of(topology::canonical(topology::load(path)));
   const auto shown = [](const auto& values, const std::string& key) {
     const auto found = values.find(key);
-    return found == values.end() ? std::string("unset") : topology::printable(found->second);
+    return found == values.end() ? std::string("unset") : text::printable(found->second);
   };
   std::set<std::string> keys;
   for (const auto* values : {&file_values, &run_values})
@@ -136,7 +137,7 @@ void check_same_run(const topology::topology& file, const fs::path& folder) {
   constexpr std::size_t most_listed = 5;
   const auto more = different.size() - std::min(different.size(), most_listed);
   different.resize(different.size() - more);
-  throw input_error(folder.string() + ": the run had another topology: " + topology::joined(different, "; ") +
+  throw input_error(folder.string() + ": the run had another topology: " + text::joined(different, "; ") +
                     (more > 0 ? "; and " + std::to_string(more) + " more" : "") +
                     "; only [simulate], [[link]] and the placement of workers may differ");
 }

@@ -1,6 +1,7 @@
 #include "troupe/tools/comparing/conclusion.hpp"
 
 #include "troupe/algorithms/exchange/registry.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/value.hpp"
 #include "troupe/tools/comparing/words.hpp"
@@ -65,8 +66,8 @@ bool add_best(conclusion& found, const ranking& by, const comparison& what, cons
   std::size_t next = 0;
   while (next < order.size() && by.text(order[next].value.median) == by.text(best.value.median))
     first.push_back(order[next++].label);
-  auto sentence = topology::listed(first, "and") + " with " + with_range(by, best.value);
-  if (first.size() > 1) sentence = topology::listed(first, "and") + " with " + by.text(best.value.median) + " each";
+  auto sentence = text::listed(first, "and") + " with " + with_range(by, best.value);
+  if (first.size() > 1) sentence = text::listed(first, "and") + " with " + by.text(best.value.median) + " each";
   if (next < order.size()) sentence += ", before " + order[next].label + " with " + with_range(by, order[next].value);
   sentence += ".";
   std::vector<std::string> close;
@@ -74,7 +75,7 @@ bool add_best(conclusion& found, const ranking& by, const comparison& what, cons
     if (overlap(best.value, order[i].value)) close.push_back(order[i].label);
   if (!close.empty())
     sentence += (first.size() > 1 ? " The range of " + best.label : " Its range") + " overlaps with " +
-                std::string(close.size() == 1 ? "that" : "those") + " of " + topology::listed(close, "and") +
+                std::string(close.size() == 1 ? "that" : "those") + " of " + text::listed(close, "and") +
                 ", so this may be chance.";
   found.findings.push_back({by.heading, sentence});
   return true;
@@ -100,7 +101,7 @@ void add_target(conclusion& found, const comparison& what, const std::vector<sum
   if (!any && !without.empty())
     found.findings.push_back({"Reached " + goal, "none; the target is too high for these runs."});
   else if (!without.empty())
-    found.findings.push_back({"Not at " + goal + " in most runs", topology::listed(without, "and") + "."});
+    found.findings.push_back({"Not at " + goal + " in most runs", text::listed(without, "and") + "."});
 }
 
 bool is_of_training(std::string_view key) {
@@ -116,7 +117,7 @@ void add_confounders(conclusion& found, const comparison& what) {
   for (const auto& differing : differing_settings(what))
     if (is_of_training(differing.key) && !chosen.contains(differing.key)) keys.push_back(differing.key);
   if (!keys.empty())
-    found.limits.push_back("The variants also differ in " + topology::listed(keys, "and") +
+    found.limits.push_back("The variants also differ in " + text::listed(keys, "and") +
                            ", so not every difference is due to the wiring.");
 }
 

@@ -1,12 +1,12 @@
 #include "troupe/tools/comparing/folder.hpp"
 
+#include "troupe/files/error.hpp"
 #include "troupe/files/input.hpp"
 #include "troupe/files/json.hpp"
 #include "troupe/runtime/support/claimed_folder.hpp"
 #include "troupe/runtime/support/read_text.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
 #include "troupe/runtime/telemetry/run_folder.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/tools/comparing/measure.hpp"
 #include "troupe/tools/comparing/variants.hpp"
 

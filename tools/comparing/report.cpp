@@ -1,5 +1,6 @@
 #include "troupe/tools/comparing/report.hpp"
 
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
 #include "troupe/runtime/topology/value.hpp"
@@ -97,7 +98,7 @@ std::vector<std::string> missing_figures(const report& of) {
   if (!has_point(&curve_point::accuracy)) names.emplace_back("validation accuracy");
   if (!has_point(&curve_point::loss)) names.emplace_back("validation loss");
   if (!names.empty())
-    sentences.push_back("There are no curves of the " + topology::listed(names, "and") +
+    sentences.push_back("There are no curves of the " + text::listed(names, "and") +
                         ", because no run has reported a value.");
   return sentences;
 }
@@ -123,7 +124,7 @@ std::string undrawn_wirings(const report& of) {
   for (const auto& candidate : of.what.variants)
     if (is_summary(candidate)) names.push_back(candidate.label);
   if (names.empty()) return {};
-  return "Not drawn: " + topology::listed(names, "and") +
+  return "Not drawn: " + text::listed(names, "and") +
          ". With so many workers, a drawing shows one box for all of them; it is in the folder wirings/.";
 }
 

@@ -1,8 +1,8 @@
 #include "troupe/tools/diagnosis/measured_run.hpp"
 
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/support/read_text.hpp"
 #include "troupe/runtime/telemetry/metrics.hpp"
-#include "troupe/runtime/topology/error.hpp"
 
 namespace troupe::diagnosis {
 

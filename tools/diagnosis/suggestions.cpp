@@ -1,5 +1,6 @@
 #include "troupe/tools/diagnosis/suggestions.hpp"
 
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
@@ -50,7 +51,7 @@ std::string times(const topology::interval& every, std::uint64_t factor) {
 
 /// Returns the setting of a loop as one word of a shell command.
 std::string loop(const std::vector<std::string>& words) {
-  return "workers.loop=[" + topology::joined(topology::in_quotes(words), ", ") + "]";
+  return "workers.loop=[" + text::joined(text::in_quotes(words), ", ") + "]";
 }
 
 void about_data(situation& now) {

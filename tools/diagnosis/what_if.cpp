@@ -127,9 +127,8 @@ struct what_if::parts {
         run.evaluations > 0 ? std::max(0.0, run.seconds - run.train_seconds) / static_cast<double>(run.evaluations) : 0;
     workers_here = static_cast<std::int64_t>(run.workers.size());
     const auto nodes = static_cast<std::int64_t>(original.nodes.size());
-    const auto is_local = std::all_of(original.nodes.begin(), original.nodes.end(), [](const auto& node) {
-      return node.name.empty() || topology::is_loopback(node.address);
-    });
+    const auto is_local = std::all_of(original.nodes.begin(), original.nodes.end(),
+                                      [](const auto& node) { return node.name.empty() || is_loopback(node.address); });
     if (!is_local) workers_here = original.nodes.front().workers;
     now.cores = file.simulate.cores;
     now.jitter = file.simulate.jitter;

@@ -1,6 +1,7 @@
 // Describes a plan as text for people.
 #include "troupe/tools/drawing/describe.hpp"
 
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/plan/devices.hpp"
 #include "troupe/runtime/plan/plan.hpp"
@@ -29,7 +30,7 @@ std::string numbers(const std::vector<double>& values) {
   }
   std::vector<std::string> words;
   for (const auto value : values) words.push_back(human_number(value));
-  return topology::joined(words, ", ");
+  return text::joined(words, ", ");
 }
 
 std::string loss_text(models::loss_kind loss) {
@@ -76,7 +77,7 @@ std::string data_text(const plan& plan) {
   for (const auto size : plan.shape.input) shape.push_back(grouped(static_cast<std::uint64_t>(size)));
   const auto samples = plan.data->name + ", " +
                        counted(static_cast<std::uint64_t>(plan.sampling.samples), "training sample") + " of " +
-                       topology::joined(shape, "×");
+                       text::joined(shape, "×");
   const auto classes =
       plan.shape.classes > 0 ? std::to_string(plan.shape.classes) + " classes" : std::string("numeric targets");
   if (plan.facts.sequences)
@@ -240,14 +241,14 @@ std::string actors_text(const plan& plan) {
 void describe_promise(page& page, const plan& plan) {
   if (const auto names = asynchronous(plan); !names.empty()) {
     const auto shared = plan.memory_of(0) != nullptr;
-    const auto which = "no: the exchange " + topology::joined(topology::in_quotes(names), ", ");
+    const auto which = "no: the exchange " + text::joined(text::in_quotes(names), ", ");
     page.line("same bits", which + (shared ? " is written concurrently by its workers, so runs differ"
                                            : " merges updates in order of arrival, so runs differ"));
     return;
   }
   if (!plan.draws_elsewhere.empty()) {
-    page.line("same bits", "no: the script draws its own random numbers (" +
-                               topology::joined(plan.draws_elsewhere, ", ") + "), which do not depend on run.seed");
+    page.line("same bits", "no: the script draws its own random numbers (" + text::joined(plan.draws_elsewhere, ", ") +
+                               "), which do not depend on run.seed");
     return;
   }
   if (plan.file.run.max_seconds) {
@@ -322,7 +323,7 @@ std::string describe(const plan& plan) {
   if (const auto& slowdown = plan.file.workers.slowdown; !slowdown.empty())
     page.line("slowdown",
               slowdown.size() == 1 ? human_number(slowdown.front()) + " for each worker" : numbers(slowdown));
-  page.line("loop", topology::joined(plan.file.workers.loop, " → "));
+  page.line("loop", text::joined(plan.file.workers.loop, " → "));
   page.line("optimizer", optimizer_text(plan));
   for (const auto& exchange : plan.exchanges) describe_exchange(page, plan, exchange);
   std::string label = "links";

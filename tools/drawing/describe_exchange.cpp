@@ -1,4 +1,5 @@
 #include "troupe/algorithms/rules/symmetry.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/value.hpp"
 #include "troupe/tools/drawing/describe.hpp"
@@ -43,7 +44,7 @@ template <class Element>
 std::string text_of(const std::vector<Element>& list) {
   std::vector<std::string> words;
   for (const auto& element : list) words.push_back(text_of(element));
-  return "[" + topology::joined(words, ", ") + "]";
+  return "[" + text::joined(words, ", ") + "]";
 }
 
 template <class Element>
@@ -51,7 +52,7 @@ std::string text_of(const std::vector<std::vector<Element>>& lists) {
   if (lists.size() > lists_shown_max) return "a list of " + grouped(lists.size()) + " lists";
   std::vector<std::string> words;
   for (const auto& list : lists) words.push_back(text_of(list));
-  return "[" + topology::joined(words, ", ") + "]";
+  return "[" + text::joined(words, ", ") + "]";
 }
 
 std::string text_of(const setting_value& value) {
@@ -111,7 +112,7 @@ void describe_servers(page& page, const plan& plan, const planned_exchange& exch
   for (std::uint32_t i = 0; i < servers; ++i) held.push_back(human_bytes(plan.bytes_held(exchange, i)));
   const auto& node = plan.nodes.front().name;
   page.more(counted(servers, "server") + (node.empty() ? "" : " on " + node) +
-            (held.size() > named_max ? "" : ", holding " + topology::listed(held, "and")));
+            (held.size() > named_max ? "" : ", holding " + text::listed(held, "and")));
 }
 
 /// Returns a time with three digits, such as "40.3 ms".
@@ -138,9 +139,9 @@ void describe_choices(page& page, const exchange_traffic& traffic) {
     names.push_back(name + (chosen.size() > 1 ? " for " + counted(buckets, "bucket") : ""));
   for (const auto& [name, time] : seconds)
     if (chosen.size() > 1 || !chosen.contains(name)) others.push_back(name + " " + time_text(time));
-  page.more(traffic.choices.front().key + " auto is " + topology::listed(names, "and") + ", predicted to take " +
-            time_text(fastest) + (others.empty() ? "" : " (" + topology::joined(others, ", ") + ")"));
-  page.more("assuming " + topology::joined(traffic.assumed_links, "; "));
+  page.more(traffic.choices.front().key + " auto is " + text::listed(names, "and") + ", predicted to take " +
+            time_text(fastest) + (others.empty() ? "" : " (" + text::joined(others, ", ") + ")"));
+  page.more("assuming " + text::joined(traffic.assumed_links, "; "));
 }
 
 /// Describes the rates of W. The contraction is a separate figure only if W is not normal.
@@ -205,7 +206,7 @@ void describe_exchange(page& page, const plan& plan, const planned_exchange& exc
     words.push_back("answers with the " + name_of(exchange.carries.answers));
   if (exchange.due.every > 1) words.push_back("every " + counted(exchange.due.every, "step"));
   for (const auto& [name, value] : exchange.settings) words.push_back(name + " = " + text_of(value));
-  page.line(exchange.name, topology::joined(words, ", "));
+  page.line(exchange.name, text::joined(words, ", "));
   describe_choices(page, plan.traffic_of(exchange));
   describe_members(page, plan, exchange);
   describe_servers(page, plan, exchange);

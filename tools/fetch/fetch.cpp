@@ -1,7 +1,7 @@
 #include "troupe/tools/fetch/fetch.hpp"
 
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/support/sha256.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/tools/fetch/unpack.hpp"
 
 #include <curl/curl.h>

@@ -1,6 +1,6 @@
 #include "troupe/tools/results/tables.hpp"
 
-#include "troupe/runtime/topology/error.hpp"
+#include "troupe/files/error.hpp"
 
 #include <algorithm>
 #include <charconv>

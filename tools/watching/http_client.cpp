@@ -61,7 +61,7 @@ class exchange {
   void check_status() const;
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw std::runtime_error(topology::print_endpoint(to_.where) + ": " + what);
+    throw std::runtime_error(print_endpoint(to_.where) + ": " + what);
   }
 
   const dashboard_address& to_;
@@ -112,7 +112,7 @@ bool exchange::ask(const std::string& path) {
   if (result_)
     fail("cannot connect (" + result_.message() +
          "); start a run with --dashboard, or give the address that it has printed");
-  const auto text = "GET " + path + " HTTP/1.1\r\nHost: " + topology::print_endpoint(where) +
+  const auto text = "GET " + path + " HTTP/1.1\r\nHost: " + print_endpoint(where) +
                     "\r\nUser-Agent: troupe top\r\nConnection: close\r\n" +
                     (to_.token.empty() ? "" : "Authorization: Bearer " + to_.token + "\r\n") + "\r\n";
   const auto sent = run(limits_.to_answer, [&](auto done) {
@@ -166,7 +166,7 @@ std::optional<dashboard_address> parse_dashboard_address(std::string_view text) 
   constexpr std::string_view scheme = "http://", query = "?token=";
   if (text.starts_with(scheme)) text.remove_prefix(scheme.size());
   const auto end = std::min(text.find_first_of("/?"), text.size());
-  const auto where = topology::parse_endpoint(text.substr(0, end));
+  const auto where = parse_endpoint(text.substr(0, end));
   text.remove_prefix(end);
   if (text.starts_with('/')) text.remove_prefix(1);
   if (!where || where->port == 0) return {};
@@ -182,7 +182,7 @@ std::optional<std::string> fetch(const dashboard_address& from, const std::strin
   const auto add = [&](std::string_view piece) {
     body += piece;
     if (body.size() > limits.bytes)
-      throw std::runtime_error(topology::print_endpoint(from.where) + ": the answer is too long; " + where_to_look);
+      throw std::runtime_error(print_endpoint(from.where) + ": the answer is too long; " + where_to_look);
   };
   if (!request.ask(path) || !request.read(limits.to_answer, limits.to_answer, add)) return {};
   return body;
@@ -197,7 +197,7 @@ void follow(const dashboard_address& from, const std::string& path, const std::f
     try {
       for (const auto& event : events.read(piece)) take(event);
     } catch (const std::length_error&) {
-      throw std::runtime_error(topology::print_endpoint(from.where) + ": the answer is too long; " + where_to_look);
+      throw std::runtime_error(print_endpoint(from.where) + ": the answer is too long; " + where_to_look);
     }
   });
 }

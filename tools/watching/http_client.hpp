@@ -2,7 +2,7 @@
 // arrive in time, and their text must not be printed to a terminal as it is. Used by one thread.
 #pragma once
 
-#include "troupe/runtime/topology/endpoint.hpp"
+#include "troupe/net/channels/endpoint.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace troupe::watching {
 
 /// Where a dashboard is served, and the token that it requires; empty for none.
 struct dashboard_address {
-  topology::endpoint where;
+  endpoint where;
   std::string token{};
 };
 

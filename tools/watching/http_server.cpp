@@ -1,6 +1,6 @@
 #include "troupe/tools/watching/http_server.hpp"
 
-#include "troupe/runtime/topology/error.hpp"
+#include "troupe/files/error.hpp"
 #include "troupe/tools/watching/http_text.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -126,12 +126,11 @@ class connection : public std::enable_shared_from_this<connection> {
   bool busy_{false}, closed_{false};
 };
 
-tcp::acceptor acceptor_at(asio::io_context& io, const topology::endpoint& where) try {
+tcp::acceptor acceptor_at(asio::io_context& io, const endpoint& where) try {
   const auto endpoints = tcp::resolver{io}.resolve(where.host, std::to_string(where.port));
   return tcp::acceptor{io, endpoints.begin()->endpoint()};
 } catch (const boost::system::system_error& problem) {
-  throw input_error("--dashboard: cannot listen on " + topology::print_endpoint(where) + " (" +
-                    problem.code().message() +
+  throw input_error("--dashboard: cannot listen on " + print_endpoint(where) + " (" + problem.code().message() +
                     "); expected a free port of an address of this host, or port 0 for any free port");
 }
 
@@ -139,7 +138,7 @@ tcp::acceptor acceptor_at(asio::io_context& io, const topology::endpoint& where)
 
 class http_server::server {
  public:
-  server(const topology::endpoint& where, site served, const server_limits& limits)
+  server(const endpoint& where, site served, const server_limits& limits)
       : served_(std::move(served)),
         limits_(limits),
         acceptor_(acceptor_at(io_, where)),
@@ -286,7 +285,7 @@ class http_server::server {
   std::thread thread_;
 };
 
-http_server::http_server(const topology::endpoint& where, site served, const server_limits& limits)
+http_server::http_server(const endpoint& where, site served, const server_limits& limits)
     : server_(std::make_unique<server>(where, std::move(served), limits)) {}
 
 http_server::~http_server() = default;

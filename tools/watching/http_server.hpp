@@ -3,7 +3,7 @@
 // one request, and of too many connections the oldest are closed.
 #pragma once
 
-#include "troupe/runtime/topology/endpoint.hpp"
+#include "troupe/net/channels/endpoint.hpp"
 #include "troupe/tools/watching/site.hpp"
 
 #include <chrono>
@@ -23,7 +23,7 @@ struct server_limits {
 class http_server {
  public:
   /// Listens on the address; port 0 chooses a free port. Throws input_error if it cannot listen there.
-  http_server(const topology::endpoint& where, site served, const server_limits& limits = {});
+  http_server(const endpoint& where, site served, const server_limits& limits = {});
 
   /// Sends the last update to all open pages, and ends within a second.
   ~http_server();

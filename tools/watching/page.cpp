@@ -1,6 +1,7 @@
 #include "troupe/tools/watching/page.hpp"
 
 #include "troupe/files/json.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/support/read_text.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/value.hpp"
@@ -59,8 +60,8 @@ std::string figures_html(const run_facts& facts, const history_state& state) {
   for (const auto* name : {"loss", "accuracy"})
     if (!has(name)) missing.emplace_back(name);
   if (!missing.empty())
-    text += "<p class=\"note\">There is no figure of the " + topology::listed(missing, "or") +
-            ": the run has reported " + (state.has_ended() ? "none" : "none yet") + ".</p>\n";
+    text += "<p class=\"note\">There is no figure of the " + text::listed(missing, "or") + ": the run has reported " +
+            (state.has_ended() ? "none" : "none yet") + ".</p>\n";
   return text;
 }
 

@@ -1,6 +1,6 @@
 #include "troupe/tools/watching/site.hpp"
 
-#include "troupe/runtime/topology/endpoint.hpp"
+#include "troupe/net/channels/endpoint.hpp"
 #include "troupe/tools/watching/exposition.hpp"
 #include "troupe/tools/watching/page.hpp"
 
@@ -35,8 +35,8 @@ bool is_loopback_host(std::string_view host) {
   // The port is optional and not part of the name.
   const auto bracket = host.rfind(']');
   const auto has_port = host.find(':', bracket == std::string_view::npos ? 0 : bracket) != std::string_view::npos;
-  const auto where = topology::parse_endpoint(has_port ? std::string(host) : std::string(host) + ":80");
-  return where && topology::is_loopback(*where);
+  const auto where = parse_endpoint(has_port ? std::string(host) : std::string(host) + ":80");
+  return where && is_loopback(*where);
 }
 
 std::string parameter_of(std::string_view target, std::string_view name) {

@@ -1,6 +1,6 @@
 #include "troupe/tools/watching/watched_display.hpp"
 
-#include "troupe/runtime/security/secret.hpp"
+#include "troupe/net/security/secret.hpp"
 #include "troupe/runtime/support/read_text.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
 #include "troupe/runtime/telemetry/metrics.hpp"
@@ -54,13 +54,12 @@ class watched_display final : public telemetry::display {
     about.begun = telemetry::begun_in(std::string_view{text}.substr(0, text.find('\n')));
   }
 
-  void serve(topology::endpoint where) {
-    const auto token = topology::is_loopback(where) ? std::string() : security::make_secret();
+  void serve(endpoint where) {
+    const auto token = is_loopback(where) ? std::string() : security::make_secret();
     server_ =
         std::make_unique<http_server>(where, site(site_options{.facts = options_.facts, .run = run_, .token = token}));
     where.port = server_->port();
-    options_.print("dashboard: http://" + topology::print_endpoint(where) + "/" +
-                   (token.empty() ? "" : "?token=" + token));
+    options_.print("dashboard: http://" + print_endpoint(where) + "/" + (token.empty() ? "" : "?token=" + token));
   }
 
   void write_report() {

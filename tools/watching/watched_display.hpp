@@ -2,9 +2,9 @@
 // there is one, and for report.html at the end of the run.
 #pragma once
 
+#include "troupe/net/channels/endpoint.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
 #include "troupe/runtime/telemetry/side_outputs.hpp"
-#include "troupe/runtime/topology/endpoint.hpp"
 #include "troupe/tools/watching/facts.hpp"
 #include "troupe/tools/watching/history.hpp"
 
@@ -22,7 +22,7 @@ struct watch_options {
   run_facts facts{};
   bool continues{false};  ///< Whether the folder has the lines of a run that is continued.
   /// Where the dashboard is served; empty if it is not.
-  std::optional<topology::endpoint> dashboard{};
+  std::optional<endpoint> dashboard{};
   history::traffic_meter traffic{};                                    ///< See history; may be empty.
   std::function<void(const std::string&)> print = [](const auto&) {};  ///< Prints the URL.
   /// Outputs of the run.

@@ -2,10 +2,10 @@
 
 #include "tests/support/doctest.hpp"
 
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/checkpoint/model_file.hpp"
 #include "troupe/runtime/checkpoint/read_weights.hpp"
 #include "troupe/runtime/support/write_aside.hpp"
-#include "troupe/runtime/topology/error.hpp"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/eye.h>

@@ -1,12 +1,12 @@
 #include "tests/support/doctest.hpp"
 #include "tests/support/scratch.hpp"
 
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/checkpoint/copy.hpp"
 #include "troupe/runtime/checkpoint/folder.hpp"
 #include "troupe/runtime/checkpoint/read_checkpoint.hpp"
 #include "troupe/runtime/checkpoint/write_checkpoint.hpp"
 #include "troupe/runtime/support/sha256.hpp"
-#include "troupe/runtime/topology/error.hpp"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>

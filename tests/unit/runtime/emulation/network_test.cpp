@@ -4,7 +4,7 @@
 #include "tests/support/doctest.hpp"
 #include "tests/support/links.hpp"
 
-#include "troupe/runtime/topology/error.hpp"
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/runtime/topology/value.hpp"
 

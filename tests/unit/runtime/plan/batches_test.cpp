@@ -3,8 +3,8 @@
 
 #include "tests/support/doctest.hpp"
 
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/plan/plan.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/tools/drawing/drawing.hpp"
 
 #include <string>

@@ -2,8 +2,8 @@
 #include "tests/support/doctest.hpp"
 #include "tests/support/plans.hpp"
 
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/plan/plan.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/tools/drawing/drawing.hpp"
 
 #include <cstddef>

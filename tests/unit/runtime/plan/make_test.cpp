@@ -178,10 +178,10 @@ TEST_CASE("ranks count through the nodes, and the first has what is there but on
                 {.name = "beta", .address = "[::1]:0", .listen = "", .workers = 3}};
   const auto plan = make_plan(file, 60'000);
   REQUIRE(plan.nodes.size() == 2);
-  CHECK(plan.nodes[0].address == topology::endpoint{"10.0.0.1", 4700});
-  CHECK(plan.nodes[0].listen == topology::endpoint{"0.0.0.0", 4700});
+  CHECK(plan.nodes[0].address == endpoint{"10.0.0.1", 4700});
+  CHECK(plan.nodes[0].listen == endpoint{"0.0.0.0", 4700});
   CHECK(plan.nodes[1].name == "beta");
-  CHECK(plan.nodes[1].listen == topology::endpoint{"::1", 0});
+  CHECK(plan.nodes[1].listen == endpoint{"::1", 0});
   CHECK(plan.nodes[1].first_rank == 1);
   CHECK(plan.nodes[1].workers == 3);
   CHECK(plan.node_of(0) == 0);

@@ -1,10 +1,10 @@
 // How a plan interprets [model], [optimizer] and [augment].
 #include "tests/support/doctest.hpp"
 
+#include "troupe/files/error.hpp"
 #include "troupe/models/storage/tied.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/plan/undecayed.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/tools/drawing/drawing.hpp"
 

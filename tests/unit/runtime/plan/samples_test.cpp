@@ -3,8 +3,8 @@
 #include "tests/support/plan_refusal.hpp"
 #include "tests/support/plans.hpp"
 
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/plan/plan.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/tools/drawing/drawing.hpp"
 

@@ -6,11 +6,11 @@
 #include "troupe/actors/replay/lock_order.hpp"
 #include "troupe/algorithms/support/crc32c.hpp"
 #include "troupe/data/random/random.hpp"
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/recording/deliveries_file.hpp"
 #include "troupe/runtime/recording/recordable.hpp"
 #include "troupe/runtime/recording/writer.hpp"
-#include "troupe/runtime/topology/error.hpp"
 
 #include <ATen/ops/zeros.h>
 

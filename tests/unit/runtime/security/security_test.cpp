@@ -2,11 +2,11 @@
 #include "tests/support/doctest.hpp"
 #include "tests/support/scratch.hpp"
 
+#include "troupe/files/error.hpp"
+#include "troupe/net/security/credentials.hpp"
+#include "troupe/net/security/secret.hpp"
 #include "troupe/runtime/security/authority.hpp"
-#include "troupe/runtime/security/credentials.hpp"
-#include "troupe/runtime/security/secret.hpp"
 #include "troupe/runtime/supervision/node_name.hpp"
-#include "troupe/runtime/topology/error.hpp"
 
 #include <sys/stat.h>
 

@@ -29,7 +29,7 @@ struct joined_nodes {
     b.open();
     REQUIRE(b.wait([this] { return !b.heard.empty(); }));
   }
-  std::vector<topology::endpoint> nodes;
+  std::vector<endpoint> nodes;
   node a, b;
 };
 

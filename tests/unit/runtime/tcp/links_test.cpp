@@ -2,9 +2,9 @@
 #include "tests/support/doctest.hpp"
 #include "tests/support/linked_nodes.hpp"
 
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/tcp/free_ports.hpp"
 #include "troupe/runtime/tcp/tcp_links.hpp"
-#include "troupe/runtime/topology/error.hpp"
 
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
@@ -28,7 +28,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-std::string refusal(const topology::endpoint& listen) {
+std::string refusal(const endpoint& listen) {
   try {
     make_tcp_links({.listen = listen, .addresses = {listen}, .ranks = {{0, 1}}, .limits = {}, .pool = {}});
   } catch (const input_error& problem) {

@@ -3,7 +3,7 @@
 #include "tests/support/linked_nodes.hpp"
 
 #include "troupe/algorithms/support/crc32c.hpp"
-#include "troupe/runtime/tcp/channel.hpp"
+#include "troupe/net/channels/channel.hpp"
 #include "troupe/runtime/tcp/connection.hpp"
 
 #include <ATen/ops/ones.h>

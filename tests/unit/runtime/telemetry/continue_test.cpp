@@ -2,11 +2,11 @@
 #include "tests/support/full_disk.hpp"
 #include "tests/support/scratch.hpp"
 
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/checkpoint/read_checkpoint.hpp"
 #include "troupe/runtime/telemetry/cut_back.hpp"
 #include "troupe/runtime/telemetry/file_journal.hpp"
 #include "troupe/runtime/telemetry/metrics.hpp"
-#include "troupe/runtime/topology/error.hpp"
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>

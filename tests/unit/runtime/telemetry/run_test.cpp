@@ -3,13 +3,13 @@
 #include "tests/support/records.hpp"
 #include "tests/support/scratch.hpp"
 
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/checkpoint/model_file.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
 #include "troupe/runtime/telemetry/file_journal.hpp"
 #include "troupe/runtime/telemetry/metrics.hpp"
 #include "troupe/runtime/telemetry/pattern_files.hpp"
 #include "troupe/runtime/telemetry/run_folder.hpp"
-#include "troupe/runtime/topology/error.hpp"
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>

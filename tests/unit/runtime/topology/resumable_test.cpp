@@ -2,8 +2,8 @@
 
 #include "tests/support/doctest.hpp"
 
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
-#include "troupe/runtime/topology/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 #include "tests/support/doctest.hpp"
 #include "tests/support/scratch.hpp"
 
-#include "troupe/runtime/topology/error.hpp"
+#include "troupe/files/error.hpp"
 #include "troupe/runtime/topology/load.hpp"
 
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
 // The numbers of a comparison: values read from metrics.jsonl, medians and ranges, time to a target, time left.
 #include "tests/support/doctest.hpp"
 
-#include "troupe/runtime/topology/error.hpp"
+#include "troupe/files/error.hpp"
 #include "troupe/tools/comparing/conclusion.hpp"
 #include "troupe/tools/comparing/measure.hpp"
 #include "troupe/tools/comparing/progress.hpp"

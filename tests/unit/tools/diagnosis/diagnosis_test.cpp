@@ -1,7 +1,7 @@
 // How the time of a run was spent, from numbers that can be checked by hand.
 #include "tests/support/doctest.hpp"
 
-#include "troupe/runtime/topology/error.hpp"
+#include "troupe/files/error.hpp"
 #include "troupe/tools/diagnosis/suggestions.hpp"
 
 #include <algorithm>

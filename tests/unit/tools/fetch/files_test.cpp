@@ -1,7 +1,7 @@
 #include "tests/support/doctest.hpp"
 #include "tests/support/scratch.hpp"
 
-#include "troupe/runtime/topology/error.hpp"
+#include "troupe/files/error.hpp"
 #include "troupe/tools/fetch/fetch.hpp"
 #include "troupe/tools/fetch/unpack.hpp"
 

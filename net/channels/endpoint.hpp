@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace troupe::topology {
+namespace troupe {
 
 /// A host and a port.
 struct endpoint {
@@ -27,4 +27,4 @@ std::string print_endpoint(const endpoint& where);
 /// whatever it resolves to.
 bool is_loopback(const endpoint& where);
 
-}  // namespace troupe::topology
+}  // namespace troupe

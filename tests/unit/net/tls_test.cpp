@@ -1,14 +1,14 @@
 // TLS sessions after the handshake: a link that stops in the middle of a record, a peer that ends its session, and new
 // keys.
-#include "troupe/runtime/tcp/tls.hpp"
+#include "troupe/net/channels/tls.hpp"
 
 #include "tests/support/doctest.hpp"
 #include "tests/support/linked_nodes.hpp"
 #include "tests/support/scratch.hpp"
 #include "tests/support/stranger.hpp"
 
+#include "troupe/net/security/credentials.hpp"
 #include "troupe/runtime/security/authority.hpp"
-#include "troupe/runtime/security/credentials.hpp"
 
 #include <openssl/ssl.h>
 #include <sys/socket.h>
@@ -47,7 +47,7 @@ struct authority {
 /// Forwards two connections, one for control and one for tensors, until it is told to stop.
 class relay {
  public:
-  relay(const topology::endpoint& where, topology::endpoint to) : door_(where), to_(std::move(to)) {
+  relay(const endpoint& where, endpoint to) : door_(where), to_(std::move(to)) {
     thread_ = std::thread{[this] { work(); }};
   }
   ~relay() {
@@ -95,7 +95,7 @@ class relay {
   }
 
   listener door_;
-  topology::endpoint to_;
+  endpoint to_;
   std::atomic<std::int64_t> left_{-1};  ///< Negative: everything is forwarded.
   std::atomic<bool> over_{false};
   std::thread thread_;
@@ -236,7 +236,7 @@ TEST_CASE("keys change as often as they should, and when the peer asks for it") 
   const authority all;
   wire between;
   constexpr std::uint64_t records_per_key = 3;
-  const auto accepted = tls_channels(all.files("0"), records_per_key)->accepted(between.ends[1]);
+  const auto accepted = tls_channels(all.files("0"), {.records_per_key = records_per_key})->accepted(between.ends[1]);
   visitor peer{all.files("1"), between.ends[0]};
   static int updates;
   updates = 0;
@@ -265,7 +265,7 @@ TEST_CASE("keys change as often as they should, and when the peer asks for it") 
 TEST_CASE("a record that the socket does not take at once arrives whole, also when keys change") {
   const authority all;
   wire between;
-  const auto accepted = tls_channels(all.files("0"), 1)->accepted(between.ends[1]);
+  const auto accepted = tls_channels(all.files("0"), {.records_per_key = 1})->accepted(between.ends[1]);
   visitor peer{all.files("1"), between.ends[0]};
   peer.meet(*accepted);
   std::string sent, arrived, payload(100'000, ' ');

@@ -1,7 +1,7 @@
-#include "troupe/runtime/security/credentials.hpp"
+#include "troupe/net/security/credentials.hpp"
 
-#include "troupe/runtime/security/x509.hpp"
-#include "troupe/runtime/topology/error.hpp"
+#include "troupe/files/error.hpp"
+#include "troupe/net/security/x509.hpp"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -34,6 +34,23 @@ void check_signature(const credential_files& files) {
   }
 }
 
+/// Checks the files, and between their other checks the names in the certificate with `check_names`.
+template <class CheckNames>
+void check_files(const credential_files& files, CheckNames check_names) {
+  const auto authority = read_certificate(files.authority);
+  const auto certificate = read_certificate(files.certificate);
+  const auto key = read_key(files.key);
+  check_time(files.authority, authority.get());
+  check_time(files.certificate, certificate.get());
+  check_names(certificate.get());
+  if (X509_check_private_key(certificate.get(), key.get()) != 1) {
+    ERR_clear_error();
+    throw input_error(files.key.string() + ": the key does not belong to the certificate " +
+                      files.certificate.string());
+  }
+  check_signature(files);
+}
+
 }  // namespace
 
 credential_files files_in(const fs::path& folder, const std::string& node) {
@@ -41,20 +58,22 @@ credential_files files_in(const fs::path& folder, const std::string& node) {
 }
 
 void check(const credential_files& files, const std::string& node) {
-  const auto authority = read_certificate(files.authority);
-  const auto certificate = read_certificate(files.certificate);
-  const auto key = read_key(files.key);
-  check_time(files.authority, authority.get());
-  check_time(files.certificate, certificate.get());
-  if (!is_for(certificate.get(), node))
-    throw input_error(files.certificate.string() + ": the certificate is for " + names_of(certificate.get()) +
-                      ", not for node " + node + "; expected the DNS name " + node);
-  if (X509_check_private_key(certificate.get(), key.get()) != 1) {
-    ERR_clear_error();
-    throw input_error(files.key.string() + ": the key does not belong to the certificate " +
-                      files.certificate.string());
-  }
-  check_signature(files);
+  check_files(files, [&](const X509* certificate) {
+    if (!is_for(certificate, node))
+      throw input_error(files.certificate.string() + ": the certificate is for " + names_of(certificate) +
+                        ", not for node " + node + "; expected the DNS name " + node);
+  });
+}
+
+std::string check_guest(const credential_files& files) {
+  std::string name;
+  check_files(files, [&](const X509* certificate) {
+    name = name_of_guest(certificate);
+    if (name.empty())
+      throw input_error(files.certificate.string() + ": the certificate is for " + names_of(certificate) +
+                        ", not for a guest; make one with `troupe certs --guest NAME`");
+  });
+  return name;
 }
 
 }  // namespace troupe::security

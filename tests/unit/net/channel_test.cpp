@@ -1,12 +1,12 @@
 // Channels over a pair of sockets: which handshakes succeed, and what arrives afterwards.
-#include "troupe/runtime/tcp/channel.hpp"
+#include "troupe/net/channels/channel.hpp"
 
 #include "tests/support/doctest.hpp"
 #include "tests/support/scratch.hpp"
 
+#include "troupe/net/channels/tls.hpp"
+#include "troupe/net/security/credentials.hpp"
 #include "troupe/runtime/security/authority.hpp"
-#include "troupe/runtime/security/credentials.hpp"
-#include "troupe/runtime/tcp/tls.hpp"
 
 #include <sys/socket.h>
 

@@ -1,4 +1,4 @@
-// The certificate with which a node identifies itself to the others.
+// The certificate with which a node identifies itself to the others, or a guest to a node.
 #pragma once
 
 #include <filesystem>
@@ -21,5 +21,8 @@ credential_files files_in(const std::filesystem::path& folder, const std::string
 /// read the key, if the key does not belong to the certificate, or if the certificate is for another node, is not valid
 /// now, or is not from the authority.
 void check(const credential_files& files, const std::string& node);
+
+/// Checks the files of a guest in the same way, and returns the name that its certificate is for.
+std::string check_guest(const credential_files& files);
 
 }  // namespace troupe::security

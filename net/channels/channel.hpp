@@ -1,18 +1,24 @@
-// The bytes of a connection between two nodes, and how its ends identify themselves before the first frame: with
-// certificates (TLS), with a shared secret, or not at all. Only the transport includes this header.
+// The bytes of a connection between two nodes, or of a guest with a node, and how its ends identify themselves before
+// anything else is sent: with certificates (TLS), with a shared secret, or not at all.
 #pragma once
 
-#include "troupe/runtime/security/secret.hpp"
-#include "troupe/runtime/transport/frame.hpp"
+#include "troupe/net/security/secret.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 
 namespace troupe::transport {
+
+/// What a connection between two nodes carries.
+enum class plane : std::uint32_t {
+  tensors,  ///< Between each pair of nodes: parts, snapshots, states and copies.
+  control,  ///< Between the first node and each other one: control messages.
+};
 
 /// Why a handshake failed, as a clause about the other side: "its certificate has expired".
 struct handshake_error : std::runtime_error {
@@ -33,6 +39,13 @@ class channel {
   /// Throws handshake_error unless the other side has proved that it is the node with this name and has connected for
   /// this plane.
   virtual void check(const std::string& node, plane where) const;
+
+  /// Returns whether the other side has connected as a guest rather than as a node. Known after the handshake.
+  virtual bool is_guest() const { return false; }
+
+  /// Returns the name that the certificate of a guest proves, which is that of a node if it is a node's certificate, or
+  /// "" if the guest has proved that it knows the secret.
+  virtual std::string name_of_guest() const { return {}; }
 
   /// Read and write like recv(2) and sendmsg(2): they return the number of bytes, 0 at the end of the stream, or -1
   /// with errno. A write that was refused with EAGAIN must be repeated with the same bytes.
@@ -60,7 +73,12 @@ class channel_factory {
 std::shared_ptr<const channel_factory> plain_channels();
 
 /// Returns channels whose ends prove to each other that they have the secret, without revealing it. What follows is
-/// neither encrypted nor authenticated: this protects against other users of the same host, not in a network.
-std::shared_ptr<const channel_factory> secret_channels(const security::shared_secret& secret);
+/// neither encrypted nor authenticated: this protects against other users of the same host, not in a network. Guests
+/// have a secret of their own, so that none of them can join as a node; without one, guests are refused.
+std::shared_ptr<const channel_factory> secret_channels(
+    const security::shared_secret& secret, const std::optional<security::shared_secret>& of_guests = std::nullopt);
+
+/// Returns the channel of a guest that has dialled a node and has the secret of guests.
+std::unique_ptr<channel> secret_channel_of_guest(int socket, const security::shared_secret& secret);
 
 }  // namespace troupe::transport

@@ -1,9 +1,8 @@
-#include "troupe/runtime/security/x509.hpp"
+#include "troupe/net/security/x509.hpp"
 
+#include "troupe/files/error.hpp"
 #include "troupe/files/input.hpp"
-#include "troupe/runtime/topology/canonical.hpp"
-#include "troupe/runtime/topology/error.hpp"
-#include "troupe/runtime/topology/value.hpp"
+#include "troupe/files/text.hpp"
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -12,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <string_view>
 #include <unistd.h>
 #include <vector>
 
@@ -19,17 +19,23 @@ namespace troupe::security {
 
 namespace {
 
-std::vector<std::string> dns_names(const X509* certificate) {
+/// Returns the alternative names of a kind (GEN_DNS or GEN_URI).
+std::vector<std::string> alternative_names(const X509* certificate, int kind) {
   std::vector<std::string> result;
   const std::unique_ptr<GENERAL_NAMES, releases<GENERAL_NAMES_free>> names{
       static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr))};
   for (int i = 0; i < sk_GENERAL_NAME_num(names.get()); ++i) {
     const auto* name = sk_GENERAL_NAME_value(names.get(), i);
-    if (name->type != GEN_DNS) continue;
-    const auto* begin = reinterpret_cast<const char*>(ASN1_STRING_get0_data(name->d.dNSName));
-    result.emplace_back(begin, static_cast<std::size_t>(ASN1_STRING_length(name->d.dNSName)));
+    if (name->type != kind) continue;
+    const auto* text = name->d.ia5;  // of both kinds
+    const auto* begin = reinterpret_cast<const char*>(ASN1_STRING_get0_data(text));
+    result.emplace_back(begin, static_cast<std::size_t>(ASN1_STRING_length(text)));
   }
   return result;
+}
+
+std::vector<std::string> dns_names(const X509* certificate) {
+  return alternative_names(certificate, GEN_DNS);
 }
 
 namespace fs = std::filesystem;
@@ -108,12 +114,24 @@ bool is_for(const X509* certificate, const std::string& node) {
   return std::find(names.begin(), names.end(), node) != names.end();
 }
 
+bool is_of_node(const X509* certificate) {
+  return certificate != nullptr && !dns_names(certificate).empty();
+}
+
+std::string name_of_guest(const X509* certificate) {
+  if (certificate == nullptr) return {};
+  for (const auto& name : alternative_names(certificate, GEN_URI))
+    if (name.starts_with(guest_prefix)) return name.substr(std::string_view{guest_prefix}.size());
+  return {};
+}
+
 std::string names_of(const X509* certificate) {
+  if (const auto guest = name_of_guest(certificate); !guest.empty()) return "the guest " + text::printable(guest);
   auto names = dns_names(certificate);
   constexpr std::size_t most = 3;
   if (names.size() > most) names.resize(most);
-  for (auto& name : names) name = topology::printable(name);
-  return names.empty() ? "no node" : topology::listed(names, "and");
+  for (auto& name : names) name = text::printable(name);
+  return names.empty() ? "no node" : text::listed(names, "and");
 }
 
 }  // namespace troupe::security

@@ -1,7 +1,7 @@
 // A channel that passes bytes on as they are.
 #pragma once
 
-#include "troupe/runtime/tcp/channel.hpp"
+#include "troupe/net/channels/channel.hpp"
 
 namespace troupe::transport {
 

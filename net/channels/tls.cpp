@@ -1,6 +1,6 @@
-#include "troupe/runtime/tcp/tls.hpp"
+#include "troupe/net/channels/tls.hpp"
 
-#include "troupe/runtime/security/x509.hpp"
+#include "troupe/net/security/x509.hpp"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -21,6 +21,7 @@ namespace {
 
 using security::checked;
 using security::is_for;
+using security::is_of_node;
 using security::names_of;
 using security::releases;
 using security::text_of;
@@ -28,8 +29,9 @@ using security::text_of;
 using context_pointer = std::shared_ptr<SSL_CTX>;
 using session_pointer = std::unique_ptr<SSL, releases<SSL_free>>;
 
-/// Names of the planes in ALPN, each preceded by its length.
-constexpr std::string_view alpn_tensors = "\x0etroupe-tensors", alpn_control = "\x0etroupe-control";
+/// Names of the planes and of guests in ALPN, each preceded by its length.
+constexpr std::string_view alpn_tensors = "\x0etroupe-tensors", alpn_control = "\x0etroupe-control",
+                           alpn_guest = "\x0ctroupe-guest";
 constexpr std::string_view alpn_of(plane where) {
   return where == plane::tensors ? alpn_tensors : alpn_control;
 }
@@ -40,9 +42,13 @@ constexpr std::size_t record_bytes = 16 * 1024;
 /// Received bytes are taken from the socket in blocks of this size.
 constexpr std::size_t read_ahead_bytes = 128 * 1024;
 
-int choose_plane(SSL*, const unsigned char** chosen, unsigned char* size, const unsigned char* offered,
-                 unsigned int offered_bytes, void*) {
-  constexpr std::string_view ours = "\x0etroupe-tensors\x0etroupe-control";
+/// What a node accepts, without guests and with them.
+constexpr std::string_view of_nodes = "\x0etroupe-tensors\x0etroupe-control",
+                           of_all = "\x0etroupe-tensors\x0etroupe-control\x0ctroupe-guest";
+
+int choose_purpose(SSL*, const unsigned char** chosen, unsigned char* size, const unsigned char* offered,
+                   unsigned int offered_bytes, void* accepted) {
+  const auto ours = *static_cast<const std::string_view*>(accepted);
   unsigned char* selected = nullptr;
   if (SSL_select_next_proto(&selected, size, reinterpret_cast<const unsigned char*>(ours.data()),
                             static_cast<unsigned int>(ours.size()), offered, offered_bytes) != OPENSSL_NPN_NEGOTIATED)
@@ -80,7 +86,7 @@ int keep_reason(int accepted, X509_STORE_CTX* about) {
   return accepted;
 }
 
-context_pointer make_context(const security::credential_files& files) {
+context_pointer make_context(const security::credential_files& files, bool accepts_guests) {
   context_pointer context{SSL_CTX_new(TLS_method()), SSL_CTX_free};
   checked(context != nullptr, "SSL_CTX_new");
   auto* raw = context.get();
@@ -91,7 +97,7 @@ context_pointer make_context(const security::credential_files& files) {
   checked(SSL_CTX_use_PrivateKey_file(raw, files.key.c_str(), SSL_FILETYPE_PEM) == 1, "SSL_CTX_use_PrivateKey");
   checked(SSL_CTX_load_verify_file(raw, files.authority.c_str()) == 1, "SSL_CTX_load_verify_file");
   SSL_CTX_set_verify(raw, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, keep_reason);
-  SSL_CTX_set_alpn_select_cb(raw, choose_plane, nullptr);
+  SSL_CTX_set_alpn_select_cb(raw, choose_purpose, const_cast<std::string_view*>(accepts_guests ? &of_all : &of_nodes));
   // Sessions are not resumed: every connection verifies both certificates, and nothing can be replayed.
   SSL_CTX_set_session_cache_mode(raw, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(raw, 0);
@@ -144,12 +150,13 @@ class tls_channel final : public channel {
     SSL_set_accept_state(session_.get());
   }
 
-  /// Makes the channel of the dialling side.
-  tls_channel(context_pointer context, int socket, std::uint64_t records_per_key, std::string node, plane where)
+  /// Makes the channel of the dialling side, for one of the purposes above.
+  tls_channel(context_pointer context, int socket, std::uint64_t records_per_key, std::string node,
+              std::string_view offer)
       : tls_channel(std::move(context), socket, records_per_key) {
     node_ = std::move(node);
+    dialled_ = true;
     SSL_set_connect_state(session_.get());
-    const auto offer = alpn_of(where);
     checked(SSL_set_alpn_protos(session_.get(), reinterpret_cast<const unsigned char*>(offer.data()),
                                 static_cast<unsigned int>(offer.size())) == 0,
             "SSL_set_alpn_protos");
@@ -159,7 +166,10 @@ class tls_channel final : public channel {
     ERR_clear_error();
     const int result = SSL_do_handshake(session_.get());
     if (result == 1) {
-      if (!node_.empty()) check_name(node_);
+      if (!node_.empty())
+        check_name(node_);
+      else if (dialled_ && !is_of_node(SSL_get0_peer_certificate(session_.get())))
+        throw handshake_error("its certificate is that of a guest, not of a node");
       return progress::done;
     }
     switch (SSL_get_error(session_.get(), result)) {
@@ -176,11 +186,16 @@ class tls_channel final : public channel {
 
   void check(const std::string& node, plane where) const override {
     check_name(node);
-    const unsigned char* chosen = nullptr;
-    unsigned int size = 0;
-    SSL_get0_alpn_selected(session_.get(), &chosen, &size);
-    if (std::string_view{reinterpret_cast<const char*>(chosen), size} != alpn_of(where).substr(1))
+    if (!is_for_purpose(alpn_of(where)))
       throw handshake_error("it has connected for another purpose than its hello says");
+  }
+
+  bool is_guest() const override { return is_for_purpose(alpn_guest); }
+
+  std::string name_of_guest() const override {
+    const auto* certificate = SSL_get0_peer_certificate(session_.get());
+    const auto guest = security::name_of_guest(certificate);
+    return guest.empty() ? names_of(certificate) : guest;
   }
 
   std::ptrdiff_t read(std::span<std::byte> room) override {
@@ -211,6 +226,14 @@ class tls_channel final : public channel {
   }
 
  private:
+  /// Returns whether the handshake has agreed on this purpose.
+  bool is_for_purpose(std::string_view purpose) const {
+    const unsigned char* chosen = nullptr;
+    unsigned int size = 0;
+    SSL_get0_alpn_selected(session_.get(), &chosen, &size);
+    return std::string_view{reinterpret_cast<const char*>(chosen), size} == purpose.substr(1);
+  }
+
   std::ptrdiff_t write_record(std::span<const std::byte> bytes) {
     ERR_clear_error();
     // A record that waits for space in the socket must be completed first.
@@ -270,7 +293,8 @@ class tls_channel final : public channel {
 
   context_pointer context_;
   session_pointer session_;
-  std::string node_;          ///< The node that was dialled; empty on the accepting side.
+  bool dialled_{false};
+  std::string node_;          ///< The node that was dialled; empty on the accepting side, and if it may be any node.
   mutable std::mutex mutex_;  ///< Protects the session after the handshake, and the members below.
   std::array<std::byte, record_bytes> record_;
   std::uint64_t records_per_key_;
@@ -289,7 +313,7 @@ class tls_channel_factory final : public channel_factory {
     return std::make_unique<tls_channel>(context_, socket, records_per_key_);
   }
   std::unique_ptr<channel> dialled(int socket, const std::string& node, plane where) const override {
-    return std::make_unique<tls_channel>(context_, socket, records_per_key_, node, where);
+    return std::make_unique<tls_channel>(context_, socket, records_per_key_, node, alpn_of(where));
   }
 
  private:
@@ -300,8 +324,13 @@ class tls_channel_factory final : public channel_factory {
 }  // namespace
 
 std::shared_ptr<const channel_factory> tls_channels(const security::credential_files& files,
-                                                    std::uint64_t records_per_key) {
-  return std::make_shared<tls_channel_factory>(make_context(files), records_per_key);
+                                                    const tls_options& options) {
+  return std::make_shared<tls_channel_factory>(make_context(files, options.accepts_guests), options.records_per_key);
+}
+
+std::unique_ptr<channel> tls_channel_of_guest(int socket, const security::credential_files& files,
+                                              const std::string& node) {
+  return std::make_unique<tls_channel>(make_context(files, false), socket, most_records_per_key, node, alpn_guest);
 }
 
 }  // namespace troupe::transport

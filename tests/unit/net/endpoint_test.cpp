@@ -1,4 +1,4 @@
-#include "troupe/runtime/topology/endpoint.hpp"
+#include "troupe/net/channels/endpoint.hpp"
 
 #include "tests/support/doctest.hpp"
 
@@ -7,8 +7,6 @@
 namespace topology_endpoint_test {
 
 using namespace troupe;
-using topology::endpoint;
-using topology::parse_endpoint;
 
 TEST_CASE("an endpoint is a host and a port") {
   CHECK(parse_endpoint("10.0.0.1:4700") == endpoint{"10.0.0.1", 4700});
@@ -62,19 +60,19 @@ TEST_CASE("what is no endpoint is not taken for one") {
 TEST_CASE("an endpoint is printed as it is read") {
   for (const std::string text : {"10.0.0.1:4700", "localhost:0", "[::1]:65535", "[2001:db8::1]:1"}) {
     CAPTURE(text);
-    CHECK(topology::print_endpoint(*parse_endpoint(text)) == text);
+    CHECK(print_endpoint(*parse_endpoint(text)) == text);
   }
 }
 
 TEST_CASE("loopback is told by the text") {
   for (const std::string text : {"localhost:1", "127.0.0.1:1", "127.255.255.255:1", "[::1]:1", "[0:0:0:0:0:0:0:1]:1"}) {
     CAPTURE(text);
-    CHECK(topology::is_loopback(*parse_endpoint(text)));
+    CHECK(is_loopback(*parse_endpoint(text)));
   }
   for (const std::string text : {"126.0.0.1:1", "128.0.0.1:1", "0.0.0.0:1", "[::]:1", "[::2]:1", "[::ffff:127.0.0.1]:1",
                                  "localhost.example:1", "127.0.0.1.example:1"}) {
     CAPTURE(text);
-    CHECK(!topology::is_loopback(*parse_endpoint(text)));
+    CHECK(!is_loopback(*parse_endpoint(text)));
   }
 }
 

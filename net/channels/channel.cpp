@@ -1,6 +1,6 @@
-#include "troupe/runtime/tcp/channel.hpp"
+#include "troupe/net/channels/channel.hpp"
 
-#include "troupe/runtime/tcp/plain_channel.hpp"
+#include "troupe/net/channels/plain_channel.hpp"
 
 #include <sys/socket.h>
 #include <sys/uio.h>

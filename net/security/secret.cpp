@@ -1,7 +1,7 @@
-#include "troupe/runtime/security/secret.hpp"
+#include "troupe/net/security/secret.hpp"
 
+#include "troupe/files/error.hpp"
 #include "troupe/files/input.hpp"
-#include "troupe/runtime/topology/error.hpp"
 
 #include <openssl/rand.h>
 #include <sys/stat.h>

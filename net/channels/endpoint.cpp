@@ -1,4 +1,4 @@
-#include "troupe/runtime/topology/endpoint.hpp"
+#include "troupe/net/channels/endpoint.hpp"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -8,7 +8,7 @@
 #include <cctype>
 #include <charconv>
 
-namespace troupe::topology {
+namespace troupe {
 namespace {
 
 constexpr std::size_t longest_host = 253;  // RFC 1035, section 2.3.4
@@ -84,4 +84,4 @@ bool is_loopback(const endpoint& where) {
   return address && ntohl(address->s_addr) >> 24 == 127;
 }
 
-}  // namespace troupe::topology
+}  // namespace troupe

@@ -1,5 +1,4 @@
-// OpenSSL's certificates and keys as owning pointers. Only the sources of security/ and tcp/tls.cpp include this
-// header.
+// OpenSSL's certificates and keys as owning pointers. Only sources that use OpenSSL include this header.
 #pragma once
 
 #include <openssl/evp.h>
@@ -45,7 +44,16 @@ std::string text_of(const ASN1_TIME* when);
 /// Returns whether a certificate is for a node of this name: one of its DNS names is equal to it.
 bool is_for(const X509* certificate, const std::string& node);
 
-/// Returns the DNS names of a certificate as a list, or "no node".
+/// Returns whether a certificate is for a node: it has a DNS name. Those of guests have none.
+bool is_of_node(const X509* certificate);
+
+/// What the certificate of a guest has as an alternative name of kind URI, before the name of the guest.
+constexpr auto* guest_prefix = "urn:troupe:guest:";
+
+/// Returns the name of the guest that a certificate is for, or "" if it is for none.
+std::string name_of_guest(const X509* certificate);
+
+/// Returns the names of the nodes, or of the guest, that a certificate is for as a list, or "no node".
 std::string names_of(const X509* certificate);
 
 }  // namespace troupe::security

@@ -4,8 +4,9 @@
 //   accepting side   challenge a (32 bytes), HMAC-SHA256(secret, "accepted" | d | a)
 //   dialling side    HMAC-SHA256(secret, "dialled " | d | a)
 //
-// The labels prevent a proof of one side from being used as that of the other.
-#include "troupe/runtime/tcp/plain_channel.hpp"
+// The labels prevent a proof of one side from being used as that of the other. A guest uses another magic, and the
+// secret of guests.
+#include "troupe/net/channels/plain_channel.hpp"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -23,7 +24,16 @@ namespace troupe::transport {
 
 namespace {
 
-constexpr std::string_view greeting = "TROUPE\r\n";
+/// The magic of a node, and that of a guest.
+constexpr std::string_view greeting_of_node = "TROUPE\r\n", greeting_of_guest = "TROUPE-G";
+static_assert(greeting_of_node.size() == greeting_of_guest.size());
+constexpr auto greeting_bytes = greeting_of_node.size();
+
+/// The secrets of nodes and of guests, as far as they may connect.
+struct secrets {
+  std::optional<security::shared_secret> of_nodes, of_guests;
+};
+
 constexpr std::size_t challenge_bytes = 32, proof_bytes = 32;
 
 using challenge = std::array<std::byte, challenge_bytes>;
@@ -56,15 +66,23 @@ constexpr std::string_view of_accepted = "accepted", of_dialled = "dialled ";
 
 class secret_channel final : public plain_channel {
  public:
-  secret_channel(int socket, const security::shared_secret& secret, bool dialled)
-      : plain_channel(socket), secret_(secret), dialled_(dialled), own_(random_challenge()) {
-    if (dialled_) {
-      out_.resize(greeting.size());
-      std::memcpy(out_.data(), greeting.data(), greeting.size());
-      append(own_);
-    }
-    awaited_ = dialled_ ? challenge_bytes + proof_bytes : greeting.size() + challenge_bytes;
+  /// Makes the channel of the accepting side.
+  secret_channel(int socket, const secrets& known)
+      : plain_channel(socket), known_(known), own_(random_challenge()), awaited_(greeting_bytes + challenge_bytes) {}
+
+  /// Makes the channel of the dialling side.
+  secret_channel(int socket, const security::shared_secret& secret, bool as_guest)
+      : plain_channel(socket),
+        secret_(secret),
+        dialled_(true),
+        guest_(as_guest),
+        own_(random_challenge()),
+        awaited_(challenge_bytes + proof_bytes) {
+    append(std::as_bytes(std::span{as_guest ? greeting_of_guest : greeting_of_node}));
+    append(own_);
   }
+
+  bool is_guest() const override { return guest_; }
 
   progress shake_hands() override {
     while (true) {
@@ -114,12 +132,17 @@ class secret_channel final : public plain_channel {
     return true;
   }
 
+  /// Returns whether the bytes received so far are those of a greeting.
+  bool begins_with(std::string_view greeting) const {
+    return std::memcmp(in_.data(), greeting.data(), std::min(filled_, greeting.size())) == 0;
+  }
+
   /// Refuses other protocols as soon as a byte differs.
   void check_magic() const {
     if (dialled_ || heard_) return;
     constexpr auto client_hello = std::byte{22};  // RFC 8446, section 5.1
     if (in_[0] == client_hello) throw handshake_error("it uses TLS, but this node has no certificate ([security])");
-    if (std::memcmp(in_.data(), greeting.data(), std::min(filled_, greeting.size())) != 0)
+    if (!begins_with(greeting_of_node) && !begins_with(greeting_of_guest))
       throw handshake_error("it is not a node of Troupe, or one without a secret");
   }
 
@@ -138,7 +161,13 @@ class secret_channel final : public plain_channel {
       return;
     }
     heard_ = true;
-    std::memcpy(theirs_.data(), in_.data() + greeting.size(), theirs_.size());
+    guest_ = begins_with(greeting_of_guest);
+    const auto& expected = guest_ ? known_.of_guests : known_.of_nodes;
+    if (!expected)
+      throw handshake_error(guest_ ? "it is a guest, but this run has no entrance for guests (troupe run --actors)"
+                                   : "it is a node, but this run has only one");
+    secret_ = *expected;
+    std::memcpy(theirs_.data(), in_.data() + greeting_bytes, theirs_.size());
     append(own_);
     append(prove(secret_, of_accepted, theirs_, own_));
     filled_ = 0;
@@ -150,8 +179,10 @@ class secret_channel final : public plain_channel {
       throw handshake_error("it has another secret");
   }
 
-  security::shared_secret secret_;
-  bool dialled_;
+  secrets known_;                     ///< On the accepting side.
+  security::shared_secret secret_{};  ///< The one that both sides must know.
+  bool dialled_{false};
+  bool guest_{false};
   bool heard_{false};  ///< Whether the challenge of the dialling side has arrived.
   challenge own_, theirs_{};
   std::vector<std::byte> out_;
@@ -162,22 +193,27 @@ class secret_channel final : public plain_channel {
 
 class secret_channel_factory final : public channel_factory {
  public:
-  explicit secret_channel_factory(const security::shared_secret& secret) : secret_(secret) {}
+  explicit secret_channel_factory(const secrets& known) : known_(known) {}
   std::unique_ptr<channel> accepted(int socket) const override {
-    return std::make_unique<secret_channel>(socket, secret_, false);
+    return std::make_unique<secret_channel>(socket, known_);
   }
   std::unique_ptr<channel> dialled(int socket, const std::string&, plane) const override {
-    return std::make_unique<secret_channel>(socket, secret_, true);
+    return std::make_unique<secret_channel>(socket, known_.of_nodes.value(), false);
   }
 
  private:
-  security::shared_secret secret_;
+  secrets known_;
 };
 
 }  // namespace
 
-std::shared_ptr<const channel_factory> secret_channels(const security::shared_secret& secret) {
-  return std::make_shared<secret_channel_factory>(secret);
+std::shared_ptr<const channel_factory> secret_channels(const security::shared_secret& secret,
+                                                       const std::optional<security::shared_secret>& of_guests) {
+  return std::make_shared<secret_channel_factory>(secrets{secret, of_guests});
+}
+
+std::unique_ptr<channel> secret_channel_of_guest(int socket, const security::shared_secret& secret) {
+  return std::make_unique<secret_channel>(socket, secret, true);
 }
 
 }  // namespace troupe::transport

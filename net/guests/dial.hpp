@@ -1,0 +1,38 @@
+// Connects a guest to a run: dials, shakes hands and exchanges greetings. Blocks; what follows does not. Only sources
+// that use Asio include this header.
+#pragma once
+
+#include "troupe/net/channels/channel.hpp"
+#include "troupe/net/channels/endpoint.hpp"
+#include "troupe/net/guests/greeting.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace troupe::guests {
+
+struct dial_options {
+  std::shared_ptr<boost::asio::io_context> io;
+  endpoint address;
+  std::function<std::unique_ptr<transport::channel>(int socket)> channel;
+  std::chrono::milliseconds patience{10'000};  ///< For everything together.
+};
+
+/// A connection to a run that has accepted the guest.
+struct dialled {
+  boost::asio::ip::tcp::socket socket;
+  std::unique_ptr<transport::channel> bytes;
+  guests::answer answer;
+  std::vector<std::byte> already;  ///< What has arrived after the answer.
+};
+
+/// Throws std::runtime_error with a clause if the run cannot be reached or refuses the guest.
+dialled dial(const dial_options& how, const introduction& who);
+
+}  // namespace troupe::guests

@@ -1,0 +1,58 @@
+// What a guest and a run say to each other right after the handshake of their connection, before anything else: one
+// line of JSON in each direction.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace troupe::guests {
+
+/// Version of the greetings and of everything that follows them. It is different for each version of the interfaces.
+constexpr int protocol = 1;
+
+/// The longest line, in bytes, with its line break.
+constexpr std::size_t most_line_bytes = 1024;
+
+/// A line that is not a greeting; what() is a clause: "it sent …".
+struct greeting_error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// What a guest wants to be.
+enum class purpose : std::uint8_t {
+  actors,  ///< A CAF program: BASP follows.
+  member,  ///< The member of an exchange of kind "remote": frames follow.
+};
+
+/// The line of a guest.
+struct introduction {
+  std::string name;  ///< Its own name.
+  purpose as{purpose::actors};
+  std::string caf{};  ///< Its version of CAF, such as "0.17.6"; only as `actors`.
+  int protocol{guests::protocol};
+};
+
+/// The answer of a run.
+struct answer {
+  std::string refusal{};  ///< Why the guest is refused; empty if it is accepted.
+  std::string node{};     ///< The node to which the guest has connected.
+  std::string version{};  ///< The version of Troupe.
+};
+
+/// Return a greeting as a line, with its line break.
+std::string line_of(const introduction& who);
+std::string line_of(const answer& to);
+
+/// Parse a line without its line break. Throw greeting_error.
+introduction parse_introduction(std::string_view line);
+answer parse_answer(std::string_view line);
+
+/// Returns the version of CAF that this program was compiled with.
+std::string caf_version();
+
+}  // namespace troupe::guests

@@ -1,0 +1,119 @@
+#include "troupe/runtime/guests/front.hpp"
+
+#include "troupe/actors/wire/type_ids.hpp"
+
+#include <caf/all.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+namespace troupe::guests {
+
+namespace {
+
+/// Time between two answers with news, so that a guest costs little however often it asks.
+constexpr std::chrono::milliseconds between_news{100};
+
+/// A request for news that is not answered yet.
+struct open_request {
+  news_after known;
+  caf::typed_response_promise<news> answer;
+};
+
+/// The actor is told of news only if it waits for some.
+struct alarm {
+  std::atomic<bool> is_set{false};
+};
+
+struct front_state {
+  static inline const char* name = "front";
+  front_options options;
+  std::optional<open_request> asked;
+  std::shared_ptr<alarm> on_news = std::make_shared<alarm>();
+  std::uint64_t subscription{0};
+  caf::actor_clock::time_point next_answer{};
+
+  ~front_state() {
+    if (options.feed) options.feed->unsubscribe(subscription);
+  }
+};
+
+/// tick: sent to itself and by the feed: there may be news to answer with.
+/// done: sent to itself: the run has answered.
+using front_interface = run_actor::extend<caf::reacts_to<tick_atom>, caf::reacts_to<done_atom, completion>>;
+using front_pointer = front_interface::stateful_pointer<front_state>;
+
+void answer(front_state& my) {
+  auto asked = *std::exchange(my.asked, std::nullopt);
+  asked.answer.deliver(my.options.feed->after(asked.known));
+}
+
+/// Answers the request for news if there are any, and if the last answer was some time ago.
+void answer_if_due(front_pointer self) {
+  auto& my = self->state;
+  if (!my.asked) return;
+  my.on_news->is_set = true;  // first: news may arrive right now
+  if (!my.options.feed->has_news(my.asked->known)) return;
+  my.on_news->is_set = false;
+  const auto now = self->clock().now();
+  if (now < my.next_answer) return self->delayed_send(self, my.next_answer - now, tick_atom_v);
+  my.next_answer = now + between_news;
+  answer(my);
+}
+
+caf::result<news> take_request(front_pointer self, const news_after& known) {
+  auto& my = self->state;
+  if (my.asked) answer(my);  // a guest has one open request
+  if (my.options.follows) my.options.follows();
+  auto promise = self->make_response_promise<news>();
+  my.asked = open_request{known, promise};
+  answer_if_due(self);
+  return promise;
+}
+
+caf::result<steered> steer(front_pointer self, const steering_request& what) {
+  auto promise = std::make_shared<caf::typed_response_promise<steered>>(self->make_response_promise<steered>());
+  const auto me = caf::actor_cast<caf::actor>(self);
+  const auto& my = self->state;
+  // A promise belongs to its actor's thread, so the answer takes a detour through the mailbox.
+  my.options.steer(what, my.options.guest, [me, promise](const steered& how) {
+    caf::anon_send(
+        me, done_atom_v,
+        completion{std::make_shared<std::function<void()>>([promise, how] { promise->deliver(steered{how}); })});
+  });
+  return *promise;
+}
+
+front_interface::behavior_type front(front_pointer self, front_options options) {
+  auto& my = self->state;
+  my.options = std::move(options);
+  const auto me = caf::actor_cast<caf::actor>(self);
+  my.subscription = my.options.feed->subscribe([alarm = my.on_news, weak = caf::actor_cast<caf::weak_actor_ptr>(me)] {
+    if (!alarm->is_set.exchange(false)) return;
+    if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak))
+      caf::anon_send(caf::actor_cast<caf::actor>(alive), tick_atom_v);
+  });
+  return {
+      [self](const news_after& known) { return take_request(self, known); },
+      [self](wiring_request) { return self->state.options.about; },
+      [self](status_request) { return self->state.options.status(); },
+      [self](const pause_run& what) { return steer(self, what); },
+      [self](const continue_run& what) { return steer(self, what); },
+      [self](const checkpoint_run& what) { return steer(self, what); },
+      [self](const halt_run& what) { return steer(self, what); },
+      [self](const set_learning_rate& what) { return steer(self, what); },
+      [self](tick_atom) { answer_if_due(self); },
+      [](done_atom, const completion& done) { (*done.run)(); },
+  };
+}
+
+}  // namespace
+
+run_actor spawn_front(caf::actor_system& system, front_options options) {
+  return system.spawn(front, std::move(options));
+}
+
+}  // namespace troupe::guests
