@@ -6,6 +6,7 @@
 #include <caf/all.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
@@ -17,7 +18,7 @@ namespace {
 /// Assigns batches up to the step that evaluations and checkpoints allow.
 void hand_out(coordinator_pointer self) {
   auto& my = self->state;
-  if (my.halting()) return;
+  if (my.halting() || my.stands_still()) return;
   for (const auto& [rank, more] : my.queue->hand_out(std::min(my.allowed, my.barrier)))
     self->send(my.workers.at(static_cast<std::size_t>(rank)), control::assign{rank, more});
 }
@@ -27,6 +28,7 @@ void finish(coordinator_pointer self) {
   if (my.finished) return;
   my.reports.clear();  // reports of steps after the end, if an evaluation has stopped a run that was continued
   my.finished = true;
+  refuse_orders(self);
   auto end = my.totals.end_of(my.latest.line, my.status, my.stopped_by);
   // No deadline: a slow disk, or a terminal that is scrolled back, must not cost the result.
   self->request(my.recorder, caf::infinite, save_atom_v, *my.latest.result, std::move(end))
@@ -177,6 +179,7 @@ void take_of_queue(coordinator_pointer self, const milestone& reached) {
 void end_run(coordinator_pointer self) {
   auto& my = self->state;
   my.ending = early_end::decided;
+  complete_halt(self);
   tell_all(self, [&my](rank_id rank) { return control::finish{rank, my.ends[static_cast<std::size_t>(rank)]}; });
   if (my.ends_apart()) return close_if_all_ended(self);
   if (my.totals.reported() == my.last && my.reports.empty()) repeat_latest(my);
@@ -207,6 +210,7 @@ void let_continue(coordinator_pointer self) {
       std::any_of(my.reports.begin(), my.reports.end(), [](const auto& report) { return report.evaluated; });
   my.allowed = my.options.when.next_evaluation(pending ? my.judged : std::max(my.judged, my.passed));
   if (!my.waits_for_verdicts()) my.allowed = my.options.when.next_evaluation(my.allowed);
+  if (my.stands_still()) return;
   if (my.queue) return hand_out(self);
   tell_all(self, [until = std::min(my.allowed, my.barrier)](rank_id rank) { return control::proceed{rank, until}; });
 }
@@ -246,6 +250,7 @@ void halt(coordinator_pointer self, std::string status) {
   if (my.halting()) return;
   my.ending = my.makes_checkpoints() ? early_end::saving : early_end::halting;
   my.collection.open = false;
+  refuse_orders(self);
   my.ends.resize(my.workers.size());
   tell_all(self, [&my](rank_id rank) {
     my.to_answer_halt.insert(rank);
@@ -270,12 +275,17 @@ void admit(coordinator_pointer self, delivery::kind what, rank_id from, std::uin
                                           [work = std::move(work)](const delivery&) { work(); });
 }
 
+/// Returns whether a worker can have started this many steps. Another node may send anything.
+bool is_plausible(const coordinator_state& my, std::uint64_t steps) {
+  const auto most_of_each = my.queue ? my.workers.size() : 1;
+  return steps / most_of_each <= my.options.when.steps;
+}
+
 /// Takes the answer of a worker that was told to halt.
 void take_halted(coordinator_pointer self, const control::halted& answer) {
   auto& my = self->state;
   if (my.to_answer_halt.erase(answer.rank) == 0) return;  // another node may send it unasked
-  const auto most_of_each = my.queue ? my.workers.size() : 1;
-  if (answer.steps / most_of_each > my.options.when.steps)
+  if (!is_plausible(my, answer.steps))
     return self->quit(make_error(errc::mismatch, label_of_worker(static_cast<std::uint32_t>(answer.rank)).name +
                                                      " reports " + std::to_string(answer.steps) +
                                                      " steps, which are more than the run has"));
@@ -325,6 +335,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
       [self](wire_atom, const std::vector<directed_worker>& workers) {
         auto& my = self->state;
         my.workers = workers;
+        if (const auto& changes = my.options.lr_over_time.changes) changes->clear();
         if (my.options.restored) return restore_run(self);
         my.totals.clock.begin(self->clock().now());
         record start;
@@ -361,6 +372,13 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
         });
       },
       [self](const control::halted& answer) { take_halted(self, answer); },
+      [self](const control::held& answer) {
+        if (!is_plausible(self->state, answer.steps)) return;
+        admit(self, delivery::kind::held, answer.rank, answer.steps, [self, answer] { take_held(self, answer); });
+      },
+      [self](const control::stopped& answer) {
+        admit(self, delivery::kind::stopped, answer.rank, answer.steps, [self, answer] { take_stopped(self, answer); });
+      },
       [self](halt_atom) {
         auto& my = self->state;
         // Handled after the run is restored, so that a replay repeats what preceded the interrupt.
@@ -373,6 +391,15 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
         admit(self, delivery::kind::time_limit, rank_id{}, 0, [self] {
           if (!self->state.halting()) halt(self, "max_seconds");  // otherwise it is already ending for another reason
         });
+      },
+      [self](const steering_order& order) {
+        auto& my = self->state;
+        if (my.options.restored) return my.orders_waiting.push_back(order);
+        const delivery what{.what = delivery::kind::order,
+                            .part = static_cast<std::uint32_t>(order.what),
+                            .step = order.step,
+                            .at = std::bit_cast<std::uint64_t>(order.lr)};
+        my.deliveries.admit_and_settle(what, [self, order](const delivery&) { take_order(self, order); });
       },
       [](done_atom, const completion& done) { (*done.run)(); },
   };

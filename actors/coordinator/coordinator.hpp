@@ -8,6 +8,7 @@
 #include "troupe/actors/service/evaluator.hpp"
 #include "troupe/actors/service/recorder.hpp"
 #include "troupe/actors/wire/control_messages.hpp"
+#include "troupe/actors/wire/steering.hpp"
 #include "troupe/actors/wire/type_ids.hpp"
 #include "troupe/algorithms/messages/run_state.hpp"
 #include "troupe/algorithms/rules/learning_rate.hpp"
@@ -47,12 +48,12 @@ using snapshot_sink = caf::typed_actor<caf::reacts_to<result_atom, snapshot>,
 /// wire: starts the run.
 /// halt: ends the run at the next step that all workers can complete; saves the result without a further evaluation.
 /// tick: sent by the actor to itself when max_seconds have passed.
+/// steering_order: an order of a guest.
 /// The actor ends normally when everything is recorded.
-using coordinator_actor =
-    milestone_sink::extend<caf::reacts_to<result_atom, snapshot>,
-                           caf::reacts_to<state_atom, rank_id, std::uint64_t, state_dict>,
-                           caf::reacts_to<wire_atom, std::vector<directed_worker>>, caf::reacts_to<halt_atom>,
-                           caf::reacts_to<tick_atom>, caf::reacts_to<done_atom, completion>>;
+using coordinator_actor = milestone_sink::extend<
+    caf::reacts_to<result_atom, snapshot>, caf::reacts_to<state_atom, rank_id, std::uint64_t, state_dict>,
+    caf::reacts_to<wire_atom, std::vector<directed_worker>>, caf::reacts_to<halt_atom>, caf::reacts_to<tick_atom>,
+    caf::reacts_to<steering_order>, caf::reacts_to<done_atom, completion>>;
 
 /// A server of an exchange, under its name in run_state::actors.
 struct named_server {

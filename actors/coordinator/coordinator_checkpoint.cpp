@@ -7,6 +7,7 @@
 #include <caf/all.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace troupe {
@@ -103,6 +104,14 @@ std::uint64_t barrier_after(const coordinator_state& my) {
   return barrier;
 }
 
+/// Tells the workers of the learning rates that were set before.
+void tell_of_rates(coordinator_pointer self) {
+  const auto& changes = self->state.options.lr_over_time.changes;
+  if (!changes) return;
+  for (const auto& change : changes->all())
+    tell_all(self, [&](rank_id rank) { return control::change_rate{rank, change.from, change.lr}; });
+}
+
 /// Continues a run that is restored.
 void continue_restored(coordinator_pointer self) {
   auto& my = self->state;
@@ -118,6 +127,7 @@ void continue_restored(coordinator_pointer self) {
   self->send(my.recorder, record_atom_v, line);
   if (my.best) self->send(my.recorder, keep_atom_v, *my.best);
   my.options.restored.reset();
+  tell_of_rates(self);
   if (my.options.max_seconds) {
     const std::chrono::duration<double> elapsed{line.seconds};
     const auto left = *my.options.max_seconds - std::chrono::duration_cast<std::chrono::milliseconds>(elapsed);
@@ -127,6 +137,7 @@ void continue_restored(coordinator_pointer self) {
     tell_all(self, [&my](rank_id rank) { return control::proceed{rank, my.queue->steps_assigned_to(rank)}; });
   let_continue(self);
   process(self);
+  for (const auto& order : std::exchange(my.orders_waiting, {})) self->send(self, order);
   for (; my.interrupts_waiting > 0; --my.interrupts_waiting) self->send(self, halt_atom_v);
   for (; my.time_limits_waiting > 0; --my.time_limits_waiting) self->send(self, tick_atom_v);
 }
@@ -146,12 +157,17 @@ void look_for_barrier(coordinator_pointer self) {
   take_checkpoint_at_barrier(self);
 }
 
-void begin_checkpoint(coordinator_pointer self, std::uint64_t step, std::function<void()> then) {
+void begin_checkpoint(coordinator_pointer self, std::uint64_t step, std::function<void()> then,
+                      std::function<void()> written) {
   auto& my = self->state;
   TROUPE_ASSERT(!my.collection.open, "COORDINATOR-3: one checkpoint at a time");
   const auto number = my.collection.number + 1;
-  my.collection = {
-      .number = number, .open = true, .missing = my.workers.size(), .states = {step, {}}, .then = std::move(then)};
+  my.collection = {.number = number,
+                   .open = true,
+                   .missing = my.workers.size(),
+                   .states = {step, {}},
+                   .then = std::move(then),
+                   .written = std::move(written)};
   tell_all(self, [number](rank_id rank) { return control::send_state{rank, number}; });
 }
 
@@ -174,12 +190,16 @@ void write_checkpoint_if_complete(coordinator_pointer self) {
   // No deadline: a slow disk must not cost the run.
   self->request(my.recorder, caf::infinite, checkpoint_atom_v, std::exchange(collection.states, {}))
       .then(
-          [self](std::uint64_t) {
+          [self, written = std::exchange(collection.written, {})](std::uint64_t) {
             self->state.deliveries.admit_and_settle({.what = delivery::kind::written},
-                                                    [self](const delivery&) { self->state.writing = false; });
+                                                    [self, written](const delivery&) {
+                                                      self->state.writing = false;
+                                                      if (written) written();
+                                                    });
           },
           [self](const caf::error& why) { self->quit(make_error(errc::peer_lost, "recorder: " + describe(why))); });
   std::exchange(collection.then, {})();
+  carry_out_orders(self);
 }
 
 void restore_run(coordinator_pointer self) {
@@ -214,6 +234,12 @@ state_dict coordinator_state::state(rules::run_clock::time_point now) const {
   saved.put_all("latest", state_of(latest));
   put_if_any(saved, "latest_evaluation", latest.found);
   put_if_any(saved, "best", best);
+  if (const auto& changes = options.lr_over_time.changes) {
+    std::vector<std::uint64_t> rates{std::bit_cast<std::uint64_t>(options.lr)};
+    for (const auto& change : changes->all())
+      rates.insert(rates.end(), {change.from, std::bit_cast<std::uint64_t>(change.lr)});
+    if (changes->any()) saved.put_counts("rates", rates);
+  }
   return saved;
 }
 
@@ -233,6 +259,11 @@ void coordinator_state::restore(const state_dict& from, rules::run_clock::time_p
   latest.found = find_if_any<evaluation>(from, "latest_evaluation");
   latest.recorded = latest.found.has_value();
   best = find_if_any<snapshot>(from, "best");
+  if (!options.lr_over_time.changes || !from.has("rates")) return;
+  const auto rates = from.counts("rates");
+  if (rates.empty() || std::bit_cast<double>(rates[0]) != options.lr) return;  // optimizer.lr was changed since then
+  for (std::size_t i = 1; i + 1 < rates.size(); i += 2)
+    options.lr_over_time.changes->set({rates[i], std::bit_cast<double>(rates[i + 1])});
 }
 
 }  // namespace troupe

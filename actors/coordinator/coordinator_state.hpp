@@ -30,7 +30,8 @@ struct checkpoint_collection {
   bool open{false};         ///< Whether a checkpoint is being assembled.
   std::size_t missing{0};   ///< States that have been requested and have not arrived.
   run_state states;
-  std::function<void()> then;  ///< Continues the run.
+  std::function<void()> then;     ///< Continues the run.
+  std::function<void()> written;  ///< Called when the checkpoint is written, or cannot be; may be empty.
 };
 
 /// What is being done with the first report.
@@ -43,6 +44,19 @@ enum class early_end : std::uint8_t {
   halting,  ///< The workers were told to halt.
   saving,   ///< The workers were told to halt; nothing else may change before a checkpoint is taken.
   decided,  ///< The step at which the run ends is known.
+};
+
+/// The orders of guests, and how far they are carried out; see coordinator_steering.cpp.
+struct steering_state {
+  enum class phase : std::uint8_t { none, holding, stopping, stopped };
+  phase now{phase::none};
+  bool paused{false};
+  std::deque<steering_order> orders;   ///< Orders that are not carried out yet.
+  std::optional<steering_order> halt;  ///< The order that ends the run, until the last step is known.
+  std::set<rank_id> awaited;           ///< Workers whose answers are missing.
+  std::vector<std::uint64_t> steps;    ///< By rank: where the workers stop.
+  std::uint64_t step{0};               ///< Steps of the run there, as metrics count them.
+  std::uint64_t from{0};               ///< Steps that every worker has completed there.
 };
 
 struct coordinator_state {
@@ -84,12 +98,15 @@ struct coordinator_state {
   std::set<rank_id> waiting;         ///< Workers that wait at the barrier. Not used with a queue.
   checkpoint_collection collection;  ///< COORDINATOR-3: one at a time.
   bool writing{false};               ///< The recorder is writing a checkpoint.
-  std::size_t restoring{0};          ///< Workers and servers that are not restored yet.
+  steering_state steering;
+  std::size_t restoring{0};  ///< Workers and servers that are not restored yet.
   /// Signals and ends of the time limit that arrived while the run was being restored.
   std::size_t interrupts_waiting{0}, time_limits_waiting{0};
+  std::vector<steering_order> orders_waiting;  ///< Orders that arrived then.
 
   bool interrupted() const { return status == "interrupted"; }
   bool halting() const { return ending != early_end::no; }
+  bool stands_still() const { return steering.now != steering_state::phase::none; }
   bool ends_apart() const { return halting() && !options.in_lockstep && halt_answers == workers.size(); }
   bool is_last(const rules::report& one) const { return ends_apart() ? one.ends : one.line.step == last; }
   bool waits_for_verdicts() const { return options.stop.any() || options.pauses; }
@@ -137,7 +154,8 @@ void take_arrival(coordinator_pointer self, rank_id worker, std::uint64_t step);
 void look_for_barrier(coordinator_pointer self);
 
 /// Assembles a checkpoint of `step`, then calls `then`. All workers must have stopped.
-void begin_checkpoint(coordinator_pointer self, std::uint64_t step, std::function<void()> then);
+void begin_checkpoint(coordinator_pointer self, std::uint64_t step, std::function<void()> then,
+                      std::function<void()> written = {});
 
 /// Takes the state of a worker.
 void take_state(coordinator_pointer self, rank_id worker, std::uint64_t number, const state_dict& state);
@@ -150,5 +168,23 @@ void restore_run(coordinator_pointer self);
 
 /// Notes that one worker or server is restored.
 void take_restored(coordinator_pointer self);
+
+// In coordinator_steering.cpp.
+
+/// Carries out an order of a guest, or refuses it.
+void take_order(coordinator_pointer self, const steering_order& order);
+
+/// Carries out the orders that are waiting, as far as possible now.
+void carry_out_orders(coordinator_pointer self);
+
+/// Notes at which step the run ends, if a guest has ended it.
+void complete_halt(coordinator_pointer self);
+
+/// Refuses all orders that are waiting, because the run ends.
+void refuse_orders(coordinator_pointer self);
+
+/// Take the answers of workers.
+void take_held(coordinator_pointer self, const control::held& reached);
+void take_stopped(coordinator_pointer self, const control::stopped& reached);
 
 }  // namespace troupe

@@ -54,7 +54,7 @@ report run_totals::report_of(std::uint64_t step, const std::vector<milestone>& a
   data_wait_ += data_wait;
   computing_ += computing;
   line.data_wait = share_of(data_wait, computing);
-  if (step > 0) line.lr = options_.lr * options_.lr_over_time.at(step - 1);
+  if (step > 0) line.lr = options_.lr_over_time.rate(options_.lr, step - 1);
   if (const auto loss = line.train_loss = trained.loss()) train_loss_ = loss;
   if (const auto accuracy = line.train_accuracy = trained.accuracy()) train_accuracy_ = accuracy;
   line.epoch = step / options_.when.steps_per_epoch;

@@ -42,6 +42,12 @@ std::string describe(const delivery& one) {
       return "an evaluation";
     case kind::written:
       return "a written checkpoint";
+    case kind::order:
+      return "an order of a guest";
+    case kind::held:
+      return "the hold of " + rank + after;
+    case kind::stopped:
+      return "the stop of " + rank + after;
   }
   return "an unknown delivery";
 }

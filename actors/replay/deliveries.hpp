@@ -34,8 +34,11 @@ struct delivery {
     assembled,    ///< A result is put together.
     evaluated,    ///< An evaluation is complete; `part` is 1 if it was cancelled.
     written,      ///< A checkpoint is written.
+    order,        ///< A guest steers the run; `part` says how, `step` from when on, `at` has the bits of a number.
+    held,         ///< A worker that was told to hold will complete `step` steps.
+    stopped,      ///< A worker has stopped after `step` steps.
   };
-  static constexpr auto last_kind = kind::written;
+  static constexpr auto last_kind = kind::stopped;
   kind what{kind::part};
   std::uint32_t from{0};  ///< Rank of the worker or index of the server that sent it; 0 if that is unambiguous.
   std::uint32_t part{0};

@@ -68,6 +68,28 @@ struct send_state {
   std::uint64_t number{0};
 };
 
+/// No further step may be started for now. The worker answers `held`.
+struct hold {
+  static constexpr const char* name = "hold";
+  rank_id rank{};
+};
+
+/// Steps may be started as long as fewer than this many are completed; once that many are, the worker answers
+/// `stopped`.
+struct stop_at {
+  static constexpr const char* name = "stop_at";
+  rank_id rank{};
+  std::uint64_t steps{0};
+};
+
+/// The learning rate is `lr`, before the schedule is applied, from the step after `from` completed ones on.
+struct change_rate {
+  static constexpr const char* name = "change_rate";
+  rank_id rank{};
+  std::uint64_t from{0};
+  double lr{0};
+};
+
 // From a worker to the coordinator, besides `milestone`, which reports a step. -------------------------------------
 
 /// The worker has completed a step of schedule::checkpoint_at() and waits there.
@@ -98,6 +120,20 @@ struct halted {
   std::uint64_t steps{0};
 };
 
+/// Answers `hold`: the number of steps that will be completed, including those already started.
+struct held {
+  static constexpr const char* name = "held";
+  rank_id rank{};
+  std::uint64_t steps{0};
+};
+
+/// Answers `stop_at`: the worker has completed these steps and waits.
+struct stopped {
+  static constexpr const char* name = "stopped";
+  rank_id rank{};
+  std::uint64_t steps{0};
+};
+
 // From a worker to the recorder. -----------------------------------------------------------------------------------
 
 /// The worker has completed this many steps.
@@ -112,8 +148,8 @@ struct progress {
 template <class... Messages>
 struct list {};
 
-using to_worker = list<proceed, assign, halt, finish, show, send_state>;
-using to_coordinator = list<milestone, at_checkpoint, restored, verified, halted>;
+using to_worker = list<proceed, assign, halt, finish, show, send_state, hold, stop_at, change_rate>;
+using to_coordinator = list<milestone, at_checkpoint, restored, verified, halted, held, stopped>;
 using to_recorder = list<progress>;
 
 template <class... First, class... Second>

@@ -5,6 +5,7 @@
 #include "troupe/actors/wire/control_messages.hpp"
 #include "troupe/actors/wire/inspect.hpp"
 #include "troupe/actors/wire/lane.hpp"
+#include "troupe/actors/wire/steering.hpp"
 
 #include <caf/atom.hpp>
 #include <caf/type_id.hpp>
@@ -63,5 +64,11 @@ CAF_ADD_TYPE_ID(troupe, (troupe::control::restored))
 CAF_ADD_TYPE_ID(troupe, (troupe::control::verified))
 CAF_ADD_TYPE_ID(troupe, (troupe::control::halted))
 CAF_ADD_TYPE_ID(troupe, (troupe::control::progress))
+CAF_ADD_TYPE_ID(troupe, (troupe::control::hold))
+CAF_ADD_TYPE_ID(troupe, (troupe::control::stop_at))
+CAF_ADD_TYPE_ID(troupe, (troupe::control::change_rate))
+CAF_ADD_TYPE_ID(troupe, (troupe::control::held))
+CAF_ADD_TYPE_ID(troupe, (troupe::control::stopped))
+CAF_ADD_TYPE_ID(troupe, (troupe::steering_order))
 
 CAF_END_TYPE_ID_BLOCK(troupe)

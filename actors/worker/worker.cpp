@@ -153,6 +153,33 @@ void answer_halt(worker_pointer self) {
   self->send(my.contacts.coordinator, control::halted{my.options.rank, my.begun});
 }
 
+/// Answers a request to hold, if it can be answered now.
+void answer_hold(worker_pointer self) {
+  auto& my = self->state;
+  if (my.hold != hold_request::owed || my.asked == compute_request::many_steps) return;
+  if (my.options.gate && !my.options.gate->may_hold(my.begun)) return;
+  my.granted = my.begun;
+  my.hold = hold_request::none;
+  self->send(my.contacts.coordinator, control::held{my.options.rank, my.begun});
+}
+
+/// Tells the coordinator once that the worker has completed the steps of `stop_at`, and waits.
+void report_stop(worker_pointer self) {
+  auto& my = self->state;
+  if (!my.stop || my.completed < *my.stop) return;
+  my.stop.reset();
+  self->send(my.contacts.recorder, control::progress{my.options.rank, my.completed});
+  self->send(my.contacts.coordinator, control::stopped{my.options.rank, my.completed});
+}
+
+/// Starts no further step until the coordinator says so, and lets compute stop early.
+void start_no_further(worker_pointer self) {
+  auto& my = self->state;
+  if (my.holds_requests()) return;
+  my.granted = my.begun;
+  if (my.asked == compute_request::many_steps) self->send(my.contacts.compute, cancel_atom_v);
+}
+
 /// Continues after compute has done `work`, except for the steps that a cancel may have left out.
 void take_computed(worker_pointer self, const rules::local_work& work, advanced& done,
                    caf::actor_clock::time_point asked) {
@@ -169,6 +196,7 @@ void take_computed(worker_pointer self, const rules::local_work& work, advanced&
   if (many_steps) my.begun = my.completed;
   my.in_step = !many_steps && my.in_step && work.begins + 1 > work.steps;
   answer_halt(self);
+  answer_hold(self);
   if (work.steps > 0) report_progress(self);
   walk(self);
 }
@@ -312,6 +340,7 @@ void walk(worker_pointer self) {
   auto& my = self->state;
   const auto& loop = my.options.loop;
   answer_halt(self);
+  answer_hold(self);
   while (my.asked == compute_request::none) {
     if (!my.in_step) {
       if (my.options.gate)
@@ -319,6 +348,7 @@ void walk(worker_pointer self) {
       if ((must_show(my) || must_verify(my)) && (!my.answers.empty() || !my.x_on_host)) return settle(self);
       if (must_verify(my)) return verify(self);
       report(self);
+      report_stop(self);
       if (my.completed >= my.may_begin() || (my.options.gate && !my.options.gate->may_go_on(my.completed))) {
         if (!my.state_request) return note_standing(self);
         if (!my.answers.empty() || !my.x_on_host || (my.gradient && !my.g_on_host)) return settle(self);
@@ -386,11 +416,22 @@ worker_actor::extend<caf::reacts_to<tick_atom>>::behavior_type worker(worker_poi
       [self](const control::halt&) {
         auto& my = self->state;
         my.halt = halt_request::owed;
-        if (!my.holds_requests()) {
-          my.granted = my.begun;
-          if (my.asked == compute_request::many_steps) self->send(my.contacts.compute, cancel_atom_v);
-        }
+        start_no_further(self);
         walk(self);
+      },
+      [self](const control::hold&) {
+        self->state.hold = hold_request::owed;
+        start_no_further(self);
+        walk(self);
+      },
+      [self](const control::stop_at& at) {
+        auto& my = self->state;
+        my.granted = std::max(my.granted, at.steps);
+        my.stop = at.steps;
+        walk(self);
+      },
+      [self](const control::change_rate& change) {
+        if (const auto& rates = self->state.options.rates) rates->set({change.from, change.lr});
       },
       [self](const control::finish& end) {
         auto& my = self->state;

@@ -39,8 +39,9 @@ struct worker_options {
   bool draws_from_queue{false};  ///< Whether the coordinator assigns the batches of a queue; see directed_worker.
   /// Whether its compute actor waits for other workers within a step. If so, it may take twice `timeout` per step.
   bool synchronised_norms{false};
-  std::shared_ptr<worker_gate> gate{};                     ///< Replay only; null in any other run.
-  trace_track track{};                                     ///< Where its waits are reported if the run is traced.
+  std::shared_ptr<worker_gate> gate{};    ///< Replay only; null in any other run.
+  std::shared_ptr<rate_changes> rates{};  ///< Where changes of the learning rate are noted; may be null.
+  trace_track track{};                    ///< Where its waits are reported if the run is traced.
   std::function<void(std::uint64_t completed)> on_step{};  ///< Called when it has completed more steps; may be empty.
 };
 

@@ -30,6 +30,9 @@ class worker_gate {
 
   /// Returns whether a request to halt is answered after this many begun steps, and forgets it if so.
   virtual bool may_halt(std::uint64_t begun) = 0;
+
+  /// Returns the same about a request to hold.
+  virtual bool may_hold(std::uint64_t begun) = 0;
 };
 
 }  // namespace troupe

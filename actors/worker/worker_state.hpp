@@ -38,6 +38,9 @@ enum class halt_request : std::uint8_t {
   settled,  ///< It was answered, or the coordinator has decided at which step the worker ends.
 };
 
+/// State of a request to hold, after which the worker goes on.
+enum class hold_request : std::uint8_t { none, owed };
+
 /// WORKER-1: x (worker_progress::now) is frozen; every step writes a new one. The other invariants are below.
 struct worker_state : worker_progress {
   static inline const char* name = "worker";
@@ -56,6 +59,8 @@ struct worker_state : worker_progress {
   bool x_on_host{true}, g_on_host{true};  ///< Whether x and g are in host memory, if compute has a device of its own.
   bool sent_in_buckets{false};            ///< The contribution to the next exchange has already left, bucket by bucket.
   halt_request halt{halt_request::none};
+  hold_request hold{hold_request::none};
+  std::optional<std::uint64_t> stop;           ///< Steps after which the coordinator is told that it waits.
   std::uint64_t verified{0};                   ///< The last step whose parameters were compared with other workers'.
   std::optional<std::uint64_t> at_checkpoint;  ///< Step of the last checkpoint for which it has reported that it waits.
   std::optional<std::uint64_t> state_request;  ///< Number of the open request for its state.

@@ -135,8 +135,16 @@ struct worker_total {
 };
 
 /// One line of metrics.jsonl, specified in docs/outputs.md. Values that do not apply are empty.
+/// What a guest made a run do.
+struct steering_note {
+  std::string what;            ///< One of pause, continue, checkpoint, halt, learning_rate.
+  std::string guest;           ///< Name of the guest; empty in a replay.
+  std::optional<double> lr{};  ///< learning_rate only: the new value of optimizer.lr.
+  std::uint64_t from{0};       ///< learning_rate only: completed steps from which on it applies.
+};
+
 struct record {
-  std::string event;       ///< One of start, epoch, evaluation, end.
+  std::string event;       ///< One of start, resume, epoch, evaluation, steered, end.
   std::uint64_t epoch{0};  ///< Completed epochs.
   /// Steps completed by every worker; with a shared budget, the steps completed by all together, divided by n.
   std::uint64_t step{0};
@@ -167,7 +175,9 @@ struct record {
   std::vector<std::uint64_t> staleness_counts{};
   /// Totals of the workers, by rank; for more than 64 workers, only for event end. Written to workers.csv at the end.
   std::vector<worker_total> workers{};
-  std::string status;  ///< One of done, stopped_early, max_seconds, interrupted, failed; only for event end.
+  /// One of done, stopped_early, max_seconds, interrupted, halted, failed; only for event end.
+  std::string status;
+  std::optional<steering_note> steered{};  ///< Only for event steered.
   /// Setting of evaluate that stopped the run: target_accuracy or patience. Only with status stopped_early.
   std::string stopped_by{};
 };

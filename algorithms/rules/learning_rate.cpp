@@ -6,6 +6,32 @@
 
 namespace troupe {
 
+void rate_changes::set(const change& now) {
+  const std::lock_guard lock{mutex_};
+  std::erase_if(changes_, [&](const change& other) { return other.from >= now.from; });
+  changes_.push_back(now);
+  any_ = true;
+}
+
+double rate_changes::at(std::uint64_t completed, double lr) const {
+  if (!any_) return lr;
+  const std::lock_guard lock{mutex_};
+  for (const auto& change : changes_)
+    if (change.from <= completed) lr = change.lr;
+  return lr;
+}
+
+std::vector<rate_changes::change> rate_changes::all() const {
+  const std::lock_guard lock{mutex_};
+  return changes_;
+}
+
+void rate_changes::clear() {
+  const std::lock_guard lock{mutex_};
+  changes_.clear();
+  any_ = false;
+}
+
 double learning_rate::at(std::uint64_t completed) const {
   completed -= completed % std::max<std::uint64_t>(hold, 1);
   if (completed < warmup_steps)

@@ -2,10 +2,43 @@
 // without communicating.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <vector>
 
 namespace troupe {
+
+/// Learning rates that were set while a run trains, instead of optimizer.lr. Optimizers read them on their threads. A
+/// rate is set before any step to which it applies may start, so that every optimizer finds it.
+class rate_changes {
+ public:
+  struct change {
+    std::uint64_t from{0};  ///< Completed steps from which on it applies.
+    double lr{0};
+    bool operator==(const change&) const = default;
+  };
+
+  /// Sets the rate of all steps from `from` on.
+  void set(const change& now);
+
+  /// Returns the rate after `completed` steps, which is `lr` before the first change.
+  double at(std::uint64_t completed, double lr) const;
+
+  /// Returns the changes, in the order of their steps.
+  std::vector<change> all() const;
+
+  bool any() const { return any_; }
+
+  /// Forgets all changes.
+  void clear();
+
+ private:
+  mutable std::mutex mutex_;
+  std::atomic<bool> any_{false};  ///< Whether there are changes; most runs have none.
+  std::vector<change> changes_;
+};
 
 /// Factor of the learning rate over a run: a warm-up, then a decay.
 struct learning_rate {
@@ -27,6 +60,14 @@ struct learning_rate {
   /// Returns the factor applied to the learning rate of the step after `completed` ones: PyTorch's LinearLR, then
   /// MultiStepLR, CosineAnnealingLR or PolynomialLR, each stepped every `hold` steps, in closed form.
   double at(std::uint64_t completed) const;
+
+  /// Rates that were set while the run trains; null if that is not possible. All copies share them.
+  std::shared_ptr<rate_changes> changes{};
+
+  /// Returns the learning rate of the step after `completed` ones; `lr` is that before the schedule is applied.
+  double rate(double lr, std::uint64_t completed) const {
+    return (changes ? changes->at(completed, lr) : lr) * at(completed);
+  }
 
   /// Returns whether the factor is always 1.
   bool constant() const { return warmup_steps == 0 && how == decay::none; }

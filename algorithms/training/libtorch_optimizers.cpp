@@ -102,7 +102,7 @@ class of_libtorch final : public optimizer {
       parameters_[i].set_data(part_of(weights, i));
       parameters_[i].mutable_grad() = part_of(gradient, i);
     }
-    const auto lr = options_.lr * options_.schedule.at(completed) * lr_scale;
+    const auto lr = options_.schedule.rate(options_.lr, completed) * lr_scale;
     for (auto& group : engine_->param_groups()) group.options().set_lr(lr);
     engine_->step();
     for (auto& parameter : parameters_) {

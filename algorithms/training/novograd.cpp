@@ -41,7 +41,7 @@ class novograd final : public optimizer {
       m_ = options_.starts_at_gradient ? direction : direction * share;
     else
       m_.mul_(beta_1).add_(direction, share);
-    at::Tensor(weights).sub_(m_, options_.lr * options_.schedule.at(completed) * lr_scale);
+    at::Tensor(weights).sub_(m_, options_.schedule.rate(options_.lr, completed) * lr_scale);
   }
 
   state_dict state() const override {
@@ -95,7 +95,7 @@ class novograd final : public optimizer {
       else
         m.mul_(beta_1).add_(direction, share);
       v_[i] = moments[i];
-      part_of(weights, tensor).sub_(m, options_.lr * options_.schedule.at(completed) * lr_scale);
+      part_of(weights, tensor).sub_(m, options_.schedule.rate(options_.lr, completed) * lr_scale);
       waits_[tensor] = false;
     }
   }

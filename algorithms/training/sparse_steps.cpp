@@ -22,7 +22,7 @@ std::uint64_t sparse_stepper::run(worker_training& work, std::uint64_t most) {
   gather(rows);
   const auto access = work.store->before_sparse_steps(work.x);
   const models::sparse_sgd_options settings{
-      .lr = options_.optimizer.lr * options_.optimizer.schedule.at(work.samples.scheduled(now.origin.step)),
+      .lr = options_.optimizer.schedule.rate(options_.optimizer.lr, work.samples.scheduled(now.origin.step)),
       .batch_size = options_.sampling.batch_size,
       .weight_decay = options_.optimizer.weight_decay,
       .share = options_.optimizer.weight_decay > 0 ? shares() : nullptr,
@@ -43,11 +43,14 @@ std::uint64_t sparse_stepper::run(worker_training& work, std::uint64_t most) {
 /// Returns how many of the next `most` steps have the learning rate of the first.
 std::uint64_t sparse_stepper::with_equal_rate(const worker_training& work, std::uint64_t most) const {
   const auto& schedule = options_.optimizer.schedule;
-  if (schedule.constant()) return most;
+  if (schedule.constant() && !(schedule.changes && schedule.changes->any())) return most;
+  const auto rate_at = [&](std::uint64_t step) {
+    return schedule.rate(options_.optimizer.lr, work.samples.scheduled(step));
+  };
   const auto step = work.x.now.origin.step;
-  const auto rate = schedule.at(work.samples.scheduled(step));
+  const auto rate = rate_at(step);
   std::uint64_t steps = 1;
-  while (steps < most && schedule.at(work.samples.scheduled(step + steps)) == rate) ++steps;
+  while (steps < most && rate_at(step + steps) == rate) ++steps;
   return steps;
 }
 

@@ -135,7 +135,8 @@ void offer_to_continue(const training_options& given, const plan& plan, const st
   constexpr int refused = 2;
   const auto end = telemetry::end_of(out);
   const auto out_of_time = exit_status == 0 && end && end->status == "max_seconds" && plan.file.run.max_seconds;
-  const auto cut_short = out_of_time || (exit_status != 0 && exit_status != refused);
+  const auto halted = exit_status == 0 && end && end->status == "halted";
+  const auto cut_short = out_of_time || halted || (exit_status != 0 && exit_status != refused);
   if (given.quiet || !cut_short || !can_be_continued(plan, out)) return;
   const auto is_node = !given.name.empty() && !given.together && plan.nodes.size() > 1;
   auto* out_of_command = given.json ? stderr : stdout;

@@ -156,7 +156,8 @@ using network_pointer = std::shared_ptr<const emulation::network>;
 
 journal_pointer open_journal(const training_options& given, const training& what, telemetry::run_folder folder,
                              telemetry::file_journal_options options, network_pointer network) {
-  if (what.plan.when.checkpoint_every > 0) options.about = describe_run(what);
+  // A guest may ask for a checkpoint.
+  if (what.plan.when.checkpoint_every > 0 || given.actors.address) options.about = describe_run(what);
   options.from = telemetry::origin_of(what.plan, std::chrono::system_clock::now());
   auto shape = telemetry::shape_of(what.plan, folder.path().string());
   shape.about = options.from;

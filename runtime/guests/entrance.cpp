@@ -133,12 +133,6 @@ class entrance::hall : public std::enable_shared_from_this<entrance::hall> {
   explicit hall(entrance_options options) : options_(std::move(options)) {}
 
   void take(const arrival_pointer& guest) {
-    const std::lock_guard lock{mutex_};
-    if (closed_) return;
-    if (greeting_.size() >= most_greeting) {
-      greeting_.front()->close();
-      greeting_.pop_front();
-    }
     const auto me = weak_from_this();
     const auto one = std::make_shared<greeter>(
         guest, greeter::listener{.greeted =
@@ -149,8 +143,16 @@ class entrance::hall : public std::enable_shared_from_this<entrance::hall> {
                                      [me](const auto& guest, const std::string& why) {
                                        if (const auto hall = me.lock()) hall->refuse(guest, {}, why);
                                      }});
-    greeting_.push_back(one);
-    one->start(options_.patience);
+    {
+      const std::lock_guard lock{mutex_};
+      if (closed_) return;
+      if (greeting_.size() >= most_greeting) {
+        greeting_.front()->close();
+        greeting_.pop_front();
+      }
+      greeting_.push_back(one);
+    }
+    one->start(options_.patience);  // may call greeted() at once
   }
 
   void connect(steering run) {
@@ -164,6 +166,7 @@ class entrance::hall : public std::enable_shared_from_this<entrance::hall> {
     {
       const std::lock_guard lock{mutex_};
       closed_ = true;
+      steer_ = {};
       for (const auto& one : std::exchange(greeting_, {})) one->close();
       sessions = std::exchange(sessions_, {});
     }

@@ -6,7 +6,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -23,9 +26,18 @@ struct open_request {
   caf::typed_response_promise<news> answer;
 };
 
+/// Requests to steer the run that may wait for an answer.
+constexpr std::size_t most_orders = 16;
+
 /// The actor is told of news only if it waits for some.
 struct alarm {
   std::atomic<bool> is_set{false};
+};
+
+/// Where the run sends its answers. The actor and its system may end before they arrive.
+struct answer_line {
+  std::mutex mutex;
+  caf::actor front;  ///< Null once the actor has ended.
 };
 
 struct front_state {
@@ -35,9 +47,14 @@ struct front_state {
   std::shared_ptr<alarm> on_news = std::make_shared<alarm>();
   std::uint64_t subscription{0};
   caf::actor_clock::time_point next_answer{};
+  std::shared_ptr<answer_line> line = std::make_shared<answer_line>();
+  std::map<std::uint64_t, caf::typed_response_promise<steered>> orders;  ///< Requests that the run has not answered.
+  std::uint64_t next_order{0};
 
   ~front_state() {
     if (options.feed) options.feed->unsubscribe(subscription);
+    const std::lock_guard lock{line->mutex};
+    line->front = nullptr;
   }
 };
 
@@ -75,22 +92,31 @@ caf::result<news> take_request(front_pointer self, const news_after& known) {
 }
 
 caf::result<steered> steer(front_pointer self, const steering_request& what) {
-  auto promise = std::make_shared<caf::typed_response_promise<steered>>(self->make_response_promise<steered>());
-  const auto me = caf::actor_cast<caf::actor>(self);
-  const auto& my = self->state;
-  // A promise belongs to its actor's thread, so the answer takes a detour through the mailbox.
-  my.options.steer(what, my.options.guest, [me, promise](const steered& how) {
-    caf::anon_send(
-        me, done_atom_v,
-        completion{std::make_shared<std::function<void()>>([promise, how] { promise->deliver(steered{how}); })});
+  auto& my = self->state;
+  if (my.orders.size() >= most_orders) return steered{.refusal = "too many requests are waiting for an answer"};
+  const auto number = my.next_order++;
+  auto promise = self->make_response_promise<steered>();
+  my.orders.emplace(number, promise);
+  my.options.steer(what, my.options.guest, [self, line = my.line, number](const steered& how) {
+    const std::lock_guard lock{line->mutex};
+    if (!line->front) return;
+    const auto deliver = [self, number, how] {  // runs in the actor, which exists then
+      auto& orders = self->state.orders;
+      const auto order = orders.find(number);
+      if (order == orders.end()) return;
+      order->second.deliver(steered{how});
+      orders.erase(order);
+    };
+    caf::anon_send(line->front, done_atom_v, completion{std::make_shared<std::function<void()>>(deliver)});
   });
-  return *promise;
+  return promise;
 }
 
 front_interface::behavior_type front(front_pointer self, front_options options) {
   auto& my = self->state;
   my.options = std::move(options);
   const auto me = caf::actor_cast<caf::actor>(self);
+  my.line->front = me;
   my.subscription = my.options.feed->subscribe([alarm = my.on_news, weak = caf::actor_cast<caf::weak_actor_ptr>(me)] {
     if (!alarm->is_set.exchange(false)) return;
     if (const auto alive = caf::actor_cast<caf::strong_actor_ptr>(weak))

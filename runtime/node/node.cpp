@@ -26,6 +26,7 @@
 #include <openssl/rand.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -112,6 +113,26 @@ struct late_entrance {
     if (opened) opened->take(guest);
   }
 };
+
+/// Returns a function through which guests steer the run of this coordinator.
+guests::steering steering_of(const coordinator_actor& coordinator) {
+  using kind = steering_order::kind;
+  return [coordinator](const guests::steering_request& what, const std::string& guest,
+                       std::function<void(const steered&)> answer) {
+    steering_order order{.guest = guest};
+    if (const auto* rate = std::get_if<set_learning_rate>(&what)) {
+      order.what = kind::rate;
+      order.step = rate->step;
+      order.lr = rate->lr;
+    } else {
+      constexpr std::array kinds{kind::pause, kind::go_on, kind::checkpoint, kind::halt};
+      order.what = kinds.at(what.index());
+    }
+    order.answer = std::make_shared<const std::function<void(const order_answer&)>>(
+        [answer = std::move(answer)](const order_answer& how) { answer({.refusal = how.refusal, .step = how.step}); });
+    caf::anon_send(coordinator, std::move(order));
+  };
+}
 
 /// Returns what the links do with guests.
 std::function<void(const std::shared_ptr<transport::guest_arrival>&)> taker_of(
@@ -224,6 +245,12 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
                                                       .links = links,
                                                       .wait = wait_of(plan, options),
                                                       .report = options.report,
+                                                      .began =
+                                                          [entrance](const crew& ours) {
+                                                            const std::lock_guard lock{entrance->mutex};
+                                                            if (entrance->opened)
+                                                              entrance->opened->connect(steering_of(ours.coordinator));
+                                                          },
                                                       .keep_copy = options.keep_copy,
                                                       .end = end});
     options.initial.reset();

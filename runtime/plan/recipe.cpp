@@ -142,6 +142,7 @@ optimizer_options optimizer_of(const planned_exchanges& so_far) {
                             .betas = given.betas};
   options.eps = given.eps.value_or(options.eps);
   options.schedule = schedule_of(so_far, options.lr);
+  options.schedule.changes = std::make_shared<rate_changes>();
   if (find_optimizer(given.name)->by_layer) options.tensors = tensors_of(so_far.layout);
   return options;
 }

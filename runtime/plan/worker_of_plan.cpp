@@ -157,6 +157,7 @@ replica_options replica_options_of(const plan& plan, const data::dataset_pair& d
 
 worker_options options_of_worker(const plan& plan, std::uint32_t rank, const at::Tensor& initial) {
   worker_options options;
+  options.rates = plan.optimizer.schedule.changes;
   options.run = run_id_of(plan);
   options.rank = rank_id{rank};
   options.loop = loop_of(plan, rank);

@@ -39,6 +39,8 @@ class replayed_worker final : public worker_gate {
 
   bool may_halt(std::uint64_t begun) override { return take({.what = recorded_request::kind::halt, .at = begun}); }
 
+  bool may_hold(std::uint64_t begun) override { return take({.what = recorded_request::kind::hold, .at = begun}); }
+
  private:
   /// Returns whether a request may be answered now. If so, forgets it.
   bool take(const recorded_request& request) {
@@ -73,6 +75,9 @@ replay::replay(const contents& recorded, bool queued) {
     if (delivered.what == delivery::kind::time_limit) ++time_limits_;
     if (delivered.what == delivery::kind::halted)
       note(delivered.from, {.what = recorded_request::kind::halt, .at = delivered.step});
+    if (delivered.what == delivery::kind::held)
+      note(delivered.from, {.what = recorded_request::kind::hold, .at = delivered.step});
+    if (delivered.what == delivery::kind::order) orders_.push_back(delivered);
     if (queued && delivered.what == delivery::kind::replica && delivered.part == 0)
       note(delivered.from, {.what = recorded_request::kind::show, .at = delivered.at, .step = delivered.step});
   }

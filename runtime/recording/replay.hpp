@@ -18,7 +18,7 @@ namespace troupe::recording {
 
 /// A request of the coordinator that a worker answered, after it had begun `at` steps.
 struct recorded_request {
-  enum class kind : std::uint8_t { show, halt };
+  enum class kind : std::uint8_t { show, halt, hold };
   kind what{kind::show};
   std::uint64_t at{0};
   std::uint64_t step{0};  ///< `show` only: the step for which the parameters were requested.
@@ -44,6 +44,9 @@ class replay {
   /// empty.
   std::shared_ptr<worker_gate> gate_of(std::uint32_t rank, std::function<bool(std::uint64_t completed)> may_go_on);
 
+  /// Returns the orders of guests that the coordinator received.
+  const std::vector<delivery>& orders() const { return orders_; }
+
   /// Return how many signals and time limits the coordinator received.
   std::size_t interrupts() const { return interrupts_; }
   std::size_t time_limits() const { return time_limits_; }
@@ -59,6 +62,7 @@ class replay {
   std::map<std::uint32_t, std::shared_ptr<delivery_script>> scripts_, acquisitions_;  ///< By actor.
   std::map<std::uint32_t, std::shared_ptr<lock_order>> lock_orders_;
   std::map<std::uint32_t, std::shared_ptr<recorded_requests>> requests_;  ///< By rank.
+  std::vector<delivery> orders_;
   std::size_t interrupts_{0}, time_limits_{0};
 };
 

@@ -8,6 +8,7 @@
 #include <caf/all.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <limits>
 #include <numeric>
@@ -107,6 +108,10 @@ replay_end replay_run(plan plan, const data::dataset_pair& data, at::Tensor init
   how.traces_real_time = true;
   how.longest_wait = longest_wait;
   how.after_begin = [&](const crew& actors) {
+    for (const auto& order : orders.orders())
+      caf::anon_send(actors.coordinator, steering_order{.what = static_cast<steering_order::kind>(order.part),
+                                                        .step = order.step,
+                                                        .lr = std::bit_cast<double>(order.at)});
     for (std::size_t i = 0; i < orders.interrupts(); ++i) caf::anon_send(actors.coordinator, halt_atom_v);
     for (std::size_t i = 0; i < orders.time_limits(); ++i) caf::anon_send(actors.coordinator, tick_atom_v);
   };

@@ -158,6 +158,7 @@ std::string early_end(const rules::stop_options& stop, const std::string& by) {
 std::string ending(const run_shape& shape, const record& end, const last_evaluation& evaluated) {
   const auto how = end.status == "stopped_early" ? early_end(shape.stop, end.stopped_by)
                    : end.status == "max_seconds" ? "time limit reached (run.max_seconds)"
+                   : end.status == "halted"      ? "ended by a guest"
                    : end.status.empty()          ? "done"
                                                  : end.status;
   // A failed run ends before the last steps are reported, so the number of steps is left out; the error names the step.
@@ -174,6 +175,14 @@ std::string ending(const run_shape& shape, const record& end, const last_evaluat
 std::string continued(const run_shape& shape, const record& line) {
   auto text = "continued from the checkpoint of step " + grouped(line.step);
   for (const auto& setting : shape.changed) text += "; " + topology::described(setting);
+  return text + '\n';
+}
+
+/// Returns the line about what a guest has made the run do.
+std::string steered_text(const record& line) {
+  const auto& note = *line.steered;
+  auto text = "guest " + note.guest + ", after step " + grouped(line.step) + ": " + note.what;
+  if (note.lr) text = text + " " + human_number(*note.lr) + " from step " + grouped(note.from) + " on";
   return text + '\n';
 }
 
@@ -198,6 +207,11 @@ class live_display : public display {
       entered_ = options_.clock();
       entered_at_ = step_ = line.step;
       out_ << "\r\x1b[K" << continued(shape_, line);
+    }
+    if (line.event == "steered") {
+      make_room();
+      out_ << steered_text(line) << std::flush;
+      return;
     }
     if (line.train_loss) train_loss_ = line.train_loss;
     evaluated_.hear(line);
@@ -319,6 +333,7 @@ class line_display : public display {
     evaluated_.hear(line);
     trained_.hear(line);
     if (line.event == "resume") out_ << continued(shape_, line);
+    if (line.event == "steered") out_ << steered_text(line);
     if (gets_a_line(shape_, line)) show(trained_.shown(line));
     if (line.event == "end") out_ << ending(shape_, line, evaluated_);
     out_ << std::flush;

@@ -77,6 +77,7 @@ void file_journal::conclude() {
   end.samples_per_second = end.data_wait = end.epoch_seconds = end.epoch_train_loss = {};
   end.train_loss_workers.clear();
   end.staleness_counts.clear();
+  end.steered.reset();
   end.workers.clear();
   write(end);
 }

@@ -20,6 +20,13 @@ json number(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? json(*value) : json(nullptr);
 }
 
+json json_of(const std::optional<steering_note>& note) {
+  if (!note) return nullptr;
+  json object{{"what", note->what}, {"guest", note->guest.empty() ? json(nullptr) : json(note->guest)}};
+  if (note->lr) object.update(json{{"lr", number(note->lr)}, {"from", note->from}});
+  return object;
+}
+
 json text_or_null(const std::string& text) {
   return text.empty() ? json(nullptr) : json(text);
 }
@@ -83,6 +90,7 @@ std::string json_line(const record& line, const std::optional<origin>& about,
       {"consensus_distance_max", number(line.consensus_distance_max)},
       {"status", text_or_null(line.status)},
       {"stopped_by", text_or_null(line.stopped_by)},
+      {"steered", json_of(line.steered)},
       {"origin", about && begins ? files::parse_json(json_of(*about)) : json(nullptr)},
       {"changed", line.event == "resume" ? json_of(changed) : json(nullptr)}};
   return files::json_text(object);
@@ -106,6 +114,14 @@ std::optional<record> record_of(std::string_view json_line) {
   if (const auto event = find("event"); event.is_string()) parsed.event = event.get<std::string>();
   if (const auto status = find("status"); status.is_string()) parsed.status = status.get<std::string>();
   if (const auto by = find("stopped_by"); by.is_string()) parsed.stopped_by = by.get<std::string>();
+  if (const auto note = find("steered"); note.is_object()) {
+    const auto text = [&](const char* key) {
+      const auto entry = note.find(key);
+      return entry != note.end() && entry->is_string() ? entry->get<std::string>() : std::string();
+    };
+    parsed.steered = steering_note{.what = text("what"), .guest = text("guest"), .lr = files::number_at(note, "lr")};
+    parsed.steered->from = static_cast<std::uint64_t>(files::number_at(note, "from").value_or(0));
+  }
   read_count("epoch", parsed.epoch);
   read_count("step", parsed.step);
   read_count("updates", parsed.updates);

@@ -99,7 +99,7 @@ class event_journal : public journal_filter {
 
   /// Adds the values of a line of metrics.jsonl that no line of the same step has added yet.
   void add(const json& line) {
-    if (line.value("event", "") == "resume") return;
+    if (line.value("event", "") == "resume" || line.value("event", "") == "steered") return;
     const auto step = line.value("step", std::uint64_t{0});
     const auto last = line.value("event", "") == "end";
     event_file::summary added;

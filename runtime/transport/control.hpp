@@ -105,9 +105,10 @@ struct end {
 };
 
 /// A control message. The position of a type is its number in the bytes of a message.
-using message = std::variant<introduction, linked, failed, link_lost, waiting, interrupted, copied, milestone,
-                             at_checkpoint, restored, verified, progress, halted, welcome, refusal, link_up, who_waits,
-                             end, proceed, assign, halt, finish, show, send_state>;
+using message =
+    std::variant<introduction, linked, failed, link_lost, waiting, interrupted, copied, milestone, at_checkpoint,
+                 restored, verified, progress, halted, held, stopped, welcome, refusal, link_up, who_waits, end,
+                 proceed, assign, halt, finish, show, send_state, hold, stop_at, change_rate>;
 
 /// Returns the name of a message's type, such as "progress".
 std::string name_of(const message& what);

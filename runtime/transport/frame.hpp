@@ -19,7 +19,7 @@
 namespace troupe::transport {
 
 /// Version of frames and control messages. All nodes of a run must have the same version.
-constexpr std::uint16_t protocol_version = 9;
+constexpr std::uint16_t protocol_version = 10;
 
 constexpr std::size_t header_bytes = 112;
 

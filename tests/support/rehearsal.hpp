@@ -78,6 +78,9 @@ inline directed_worker::behavior_type worker(directed_worker::pointer self, std:
       [all](const control::finish& end) { all->finished.push_back(end.steps); },
       [](const control::show&) {},
       [all](const control::send_state& asked) { all->asked.push_back(asked.number); },
+      [](const control::hold&) {},
+      [](const control::stop_at&) {},
+      [](const control::change_rate&) {},
       [](restore_atom, const state_dict&) {}};
 }
 

@@ -73,7 +73,7 @@ struct point {
 
 /// What a run has measured. A value that does not apply, or that a failed run has not reported, is unset.
 struct run_result {
-  std::string status{"failed"};  ///< "done", "stopped_early", "max_seconds", "interrupted" or "failed".
+  std::string status{"failed"};  ///< "done", "stopped_early", "max_seconds", "halted", "interrupted" or "failed".
   std::optional<double> seconds{};
   std::optional<std::uint64_t> samples{}, updates{}, bytes_sent{};
   std::optional<double> final_accuracy{}, best_accuracy{};
@@ -86,7 +86,9 @@ struct run_result {
   std::vector<point> points{};         ///< In order of steps, at most one for each.
 
   /// Returns whether the run need not be made again.
-  bool finished() const { return status == "done" || status == "stopped_early" || status == "max_seconds"; }
+  bool finished() const {
+    return status == "done" || status == "stopped_early" || status == "max_seconds" || status == "halted";
+  }
 };
 
 /// A run that was started, with its result.

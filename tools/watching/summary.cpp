@@ -45,7 +45,7 @@ std::string wait_text(double seconds) {
 std::string status_text(const std::string& status) {
   if (status == "waiting") return "not started yet";
   if (status == "stopped_early") return "stopped early";
-  return status == "max_seconds" ? "time limit reached" : status;
+  return status == "max_seconds" ? "time limit reached" : status == "halted" ? "ended by a guest" : status;
 }
 
 std::vector<time_shares> shares_of(const history_state& state) {
