@@ -109,7 +109,7 @@ void tell_of_rates(coordinator_pointer self) {
   const auto& changes = self->state.options.lr_over_time.changes;
   if (!changes) return;
   for (const auto& change : changes->all())
-    tell_all(self, [&](rank_id rank) { return control::change_rate{rank, change.from, change.lr}; });
+    tell_all(self, [&](rank_id rank) { return control::change_rate{rank, change.from, std::bit_cast<std::uint64_t>(change.lr)}; });
 }
 
 /// Continues a run that is restored.

@@ -81,7 +81,7 @@ void change_rate(coordinator_pointer self, const steering_order& order) {
   auto& my = self->state;
   const rate_changes::change change{.from = std::max(order.step, my.steering.from), .lr = order.lr};
   my.options.lr_over_time.changes->set(change);
-  tell_all(self, [&](rank_id rank) { return control::change_rate{rank, change.from, change.lr}; });
+  tell_all(self, [&](rank_id rank) { return control::change_rate{rank, change.from, std::bit_cast<std::uint64_t>(change.lr)}; });
 }
 
 /// Lets the run go on after the last order.

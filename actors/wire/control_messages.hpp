@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <type_traits>
+#include <variant>
 
 namespace troupe::control {
 
@@ -82,12 +83,12 @@ struct stop_at {
   std::uint64_t steps{0};
 };
 
-/// The learning rate is `lr`, before the schedule is applied, from the step after `from` completed ones on.
+/// The learning rate has these bits, before the schedule is applied, from the step after `from` completed ones on.
 struct change_rate {
   static constexpr const char* name = "change_rate";
   rank_id rank{};
   std::uint64_t from{0};
-  double lr{0};
+  std::uint64_t lr_bits{0};  ///< A double; CAF's network format does not keep every double.
 };
 
 // From a worker to the coordinator, besides `milestone`, which reports a step. -------------------------------------
@@ -157,6 +158,13 @@ list<First..., Second...> join(list<First...>, list<Second...>);
 
 template <class First, class Second>
 using joined = decltype(join(First{}, Second{}));
+
+template <class... Messages>
+std::variant<Messages...> any_of(list<Messages...>);
+
+/// A variant of all messages of a list.
+template <class List>
+using variant_of = decltype(any_of(List{}));
 
 template <class Message, class... All>
 constexpr bool is_in(list<All...> /*all*/) {

@@ -134,7 +134,6 @@ struct worker_total {
   double busy{0}, data_wait{0}, exchange_wait{0}, cpu{0}, loading_cpu{0};
 };
 
-/// One line of metrics.jsonl, specified in docs/outputs.md. Values that do not apply are empty.
 /// What a guest made a run do.
 struct steering_note {
   std::string what;            ///< One of pause, continue, checkpoint, halt, learning_rate.
@@ -143,6 +142,7 @@ struct steering_note {
   std::uint64_t from{0};       ///< learning_rate only: completed steps from which on it applies.
 };
 
+/// One line of metrics.jsonl, specified in docs/outputs.md. Values that do not apply are empty.
 struct record {
   std::string event;       ///< One of start, resume, epoch, evaluation, steered, end.
   std::uint64_t epoch{0};  ///< Completed epochs.

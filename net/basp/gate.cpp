@@ -154,8 +154,8 @@ void gate::judge_handshake(const header& what) {
   std::copy_n(payload_.begin(), node_bytes, node.begin());
   if (std::memcmp(node.data(), options_.own_node.data(), sizeof(std::uint64_t)) != 0)
     refuse("a handshake with an unknown kind of CAF node");
-  if (node == options_.own_node)
-    throw gate_error("it has the same CAF node id as this process, as copies of one container may have");
+  if (node == options_.own_node || (!other_ && options_.is_new && !options_.is_new(node)))
+    throw gate_error("it has the CAF node id of another process of the run, as copies of one container may have");
   if (other_ && *other_ != node) refuse("a handshake of another CAF node than before");
   other_ = node;
 }

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <span>
@@ -36,6 +37,8 @@ struct gate_options {
   bool accepts{true};
   node_text own_node{};              ///< Id of the CAF node behind the gate.
   std::set<std::uint64_t> actors{};  ///< Ids of the actors that may be addressed.
+  /// Returns whether no other CAF node has this id; empty if there can be no other. Called once.
+  std::function<bool(const node_text&)> is_new{};
   std::set<std::string> messages{};  ///< Names of the types of which a message may contain one value.
 };
 

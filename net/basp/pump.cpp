@@ -17,6 +17,7 @@ namespace asio = boost::asio;
 namespace {
 
 using std::chrono::steady_clock;
+using cause = pump_end::cause;
 
 /// Bytes that are read at once. Also limits what waits in the pump for CAF or for the other side.
 constexpr std::size_t piece_bytes = 16 * 1024;
@@ -62,7 +63,7 @@ void pump::start(std::vector<std::byte> already) {
     try {
       self->gate_.take(already, self->in_);
     } catch (const gate_error& problem) {
-      return self->end(problem.what());
+      return self->end(cause::invalid, problem.what());
     }
     self->write_local();
     self->read_remote();
@@ -98,20 +99,20 @@ void pump::read_remote() {
       try {
         gate_.take(std::span{piece}.first(static_cast<std::size_t>(count)), in_);
       } catch (const gate_error& problem) {
-        return end(problem.what());
+        return end(cause::invalid, problem.what());
       }
       bytes_left_ -= static_cast<double>(count);
       messages_left_ -= static_cast<double>(gate_.headers() - headers);
       write_local();
     } else if (count == 0) {
-      return end("it closed the connection");
+      return end(cause::closed, "it closed the connection");
     } else if (would_block(errno)) {
       if (std::exchange(needs_input_, false)) write_remote();
       return await(socket_, wait_type::wait_read, awaits_remote_, &pump::read_remote);
     } else if (errno != EINTR) {
       const auto reason = errno;
       const auto known = channel_->error();
-      return end(known.empty() ? std::strerror(reason) : known);
+      return end(known.empty() ? cause::closed : cause::invalid, known.empty() ? std::strerror(reason) : known);
     }
   }
 }
@@ -125,12 +126,13 @@ void pump::write_local() {
     } else if (would_block(errno)) {
       return await(local_, wait_type::wait_write, awaits_local_space_, &pump::write_local);
     } else if (errno != EINTR) {
-      return end("it broke the protocol of CAF");
+      return end(cause::invalid, "it broke the protocol of CAF");
     }
   }
   in_.clear();
   in_sent_ = 0;
   if (in_.capacity() > piece_bytes) in_.shrink_to_fit();
+  if (!socket_.is_open()) return close();  // nothing follows
   if (!awaits_remote_) await(socket_, wait_type::wait_read, awaits_remote_, &pump::read_remote);
 }
 
@@ -144,11 +146,11 @@ void pump::read_local() {
       written_ = steady_clock::now();
       write_remote();
     } else if (count == 0) {
-      return end("it broke the protocol of CAF, or sent nothing for too long");
+      return end(cause::invalid, "it broke the protocol of CAF");
     } else if (would_block(problem)) {
       return await(local_, wait_type::wait_read, awaits_local_, &pump::read_local);
     } else if (problem != EINTR) {
-      return end(std::strerror(problem));
+      return end(cause::closed, std::strerror(problem));
     }
   }
 }
@@ -168,7 +170,7 @@ void pump::write_remote() {
     } else if (errno != EINTR) {
       const auto reason = errno;
       const auto known = channel_->error();
-      return end(known.empty() ? std::strerror(reason) : known);
+      return end(known.empty() ? cause::closed : cause::invalid, known.empty() ? std::strerror(reason) : known);
     }
   }
   if (out_.empty()) return;
@@ -196,18 +198,26 @@ void pump::tick() {
     const auto waits = my.socket_.available(ignored) > 0;  // data has arrived, and is not read yet
     my.quiet_ticks_ = waits ? 0 : my.quiet_ticks_ + 1;
     if (is_long(my.quiet_ticks_, my.limits_.silence) && now - my.heard_ > my.limits_.silence)
-      return my.end("it was silent for " + std::to_string(my.limits_.silence.count()) + " ms");
+      return my.end(cause::silent, "it was silent for " + std::to_string(my.limits_.silence.count()) + " ms");
     if (!my.out_.empty() && now - my.written_ > my.limits_.stall)
-      return my.end("it read nothing for " + std::to_string(my.limits_.stall.count()) + " ms");
+      return my.end(cause::silent, "it read nothing for " + std::to_string(my.limits_.stall.count()) + " ms");
     if (!my.awaits_remote_) my.read_remote();
     my.tick();
   });
 }
 
-void pump::end(const std::string& why) {
+/// Ends the connection. CAF still gets what has arrived, unless the other side must not be trusted any more.
+void pump::end(cause what, const std::string& why) {
   if (!socket_.is_open()) return;
-  close();
-  if (const auto when_closed = std::exchange(closed_, {})) when_closed(why);
+  boost::system::error_code ignored;
+  timer_.cancel();
+  socket_.close(ignored);
+  if (what == cause::invalid || in_.empty()) local_.close(ignored);
+  if (const auto when_closed = std::exchange(closed_, {})) when_closed({what, why});
+}
+
+void pump::close_soon() {
+  asio::post(*io_, [self = shared_from_this()] { self->close(); });
 }
 
 void pump::close() {

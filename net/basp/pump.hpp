@@ -31,10 +31,21 @@ struct pump_limits {
   std::chrono::milliseconds stall{5'000};
 };
 
+/// How a connection has ended.
+struct pump_end {
+  enum class cause : std::uint8_t {
+    closed,   ///< The other side closed it, or the network did.
+    silent,   ///< Nothing arrived, or was read, for too long.
+    invalid,  ///< The other side sent something that it must not send.
+  };
+  cause what{cause::closed};
+  std::string text;  ///< A clause about the other side.
+};
+
 class pump : public std::enable_shared_from_this<pump> {
  public:
-  /// Called once, when the connection has ended other than by close(). `why` is a clause about the other side.
-  using closed = std::function<void(const std::string& why)>;
+  /// Called once, when the connection has ended other than by close().
+  using closed = std::function<void(const pump_end& how)>;
 
   /// `local` is this end of the pair of sockets of which CAF has the other one; the pump closes it.
   pump(std::shared_ptr<boost::asio::io_context> io, boost::asio::ip::tcp::socket socket,
@@ -47,6 +58,9 @@ class pump : public std::enable_shared_from_this<pump> {
   /// Ends the connection; nothing is called after that.
   void close();
 
+  /// Does the same, soon and on the io thread. Any thread may call it.
+  void close_soon();
+
  private:
   using wait_type = boost::asio::socket_base::wait_type;
 
@@ -56,7 +70,7 @@ class pump : public std::enable_shared_from_this<pump> {
   void write_remote();
   bool may_read();
   void tick();
-  void end(const std::string& why);
+  void end(pump_end::cause what, const std::string& why);
 
   template <class Socket>
   void await(Socket& socket, wait_type what, bool& awaited, void (pump::*next)());

@@ -9,7 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <optional>
+#include <future>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -54,25 +55,35 @@ void offer(caf::actor_system& system, int socket, const caf::strong_actor_ptr& a
                  actor, signatures);
 }
 
+void ask_for_actor(caf::actor_system& system, int socket, const std::set<std::string>& signatures,
+                   std::chrono::milliseconds patience,
+                   std::function<void(const caf::strong_actor_ptr&, const std::string&)> then) {
+  auto scribe = system.middleman().backend().new_scribe(socket);
+  system.spawn([=](caf::event_based_actor* self) {
+    self->request(broker_of(self->system()), patience, caf::connect_atom::value, scribe, port)
+        .then(
+            [=](const caf::node_id&, const caf::strong_actor_ptr& actor, const std::set<std::string>& theirs) {
+              if (!actor) return then(nullptr, "it offers no actor");
+              if (!std::includes(theirs.begin(), theirs.end(), signatures.begin(), signatures.end()))
+                return then(nullptr,
+                            "it offers an actor of another type; use the same version of Troupe on both sides");
+              then(actor, {});
+            },
+            [=](const caf::error& why) { then(nullptr, "CAF could not connect: " + self->system().render(why)); });
+  });
+}
+
 caf::strong_actor_ptr ask_for_actor(caf::actor_system& system, int socket, const std::set<std::string>& signatures,
                                     std::chrono::milliseconds patience) {
-  caf::scoped_actor self{system};
-  caf::strong_actor_ptr found;
-  std::optional<std::string> problem;
-  self->request(broker_of(system), patience, caf::connect_atom::value, system.middleman().backend().new_scribe(socket),
-                port)
-      .receive(
-          [&](const caf::node_id&, caf::strong_actor_ptr& actor, const std::set<std::string>& theirs) {
-            if (!actor)
-              problem = "it offers no actor";
-            else if (!std::includes(theirs.begin(), theirs.end(), signatures.begin(), signatures.end()))
-              problem = "it offers an actor of another type; use the same version of Troupe on both sides";
-            else
-              found = std::move(actor);
-          },
-          [&](const caf::error& why) { problem = "CAF could not connect: " + system.render(why); });
-  if (problem) throw std::runtime_error(*problem);
-  return found;
+  using answer = std::pair<caf::strong_actor_ptr, std::string>;
+  const auto promise = std::make_shared<std::promise<answer>>();
+  auto future = promise->get_future();
+  ask_for_actor(system, socket, signatures, patience, [promise](const auto& actor, const std::string& problem) {
+    promise->set_value({actor, problem});
+  });
+  auto [actor, problem] = future.get();
+  if (!actor) throw std::runtime_error(problem);
+  return actor;
 }
 
 node_text node_of(caf::actor_system& system) {

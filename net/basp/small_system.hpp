@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <set>
 #include <string>
 
@@ -41,6 +42,12 @@ void offer(caf::actor_system& system, int socket, const caf::strong_actor_ptr& a
 /// lacks one of the signatures.
 caf::strong_actor_ptr ask_for_actor(caf::actor_system& system, int socket, const std::set<std::string>& signatures,
                                     std::chrono::milliseconds patience);
+
+/// Does the same without blocking: calls `then` once, on a thread of the system, with the actor or with null and a
+/// clause.
+void ask_for_actor(caf::actor_system& system, int socket, const std::set<std::string>& signatures,
+                   std::chrono::milliseconds patience,
+                   std::function<void(const caf::strong_actor_ptr& actor, const std::string& problem)> then);
 
 /// Returns the id of the system's node as it is written in payloads.
 node_text node_of(caf::actor_system& system);

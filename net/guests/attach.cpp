@@ -43,7 +43,7 @@ class open_connection {
         pump_(std::make_shared<basp::pump>(
             io_, std::move(to.socket), std::move(to.bytes), local,
             basp::gate_options{.accepts = false, .own_node = basp::node_of(system), .actors = {}, .messages = {}},
-            basp::pump_limits{.silence = silence, .stall = silence}, [](const std::string&) {})),
+            basp::pump_limits{.silence = silence, .stall = silence}, [](const basp::pump_end&) {})),
         work_(asio::make_work_guard(*io_)) {
     pump_->start(std::move(to.already));
     thread_ = std::thread{[io = io_] {

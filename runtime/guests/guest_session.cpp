@@ -69,10 +69,10 @@ void guest_session::serve(const std::shared_ptr<transport::guest_arrival>& guest
                                                       .own_node = basp::node_of(system),
                                                       .actors = {front.id()},
                                                       .messages = messages_of_guest()},
-                                   options_.limits, [this](const std::string& why) {
+                                   options_.limits, [this](const basp::pump_end& how) {
                                      const std::lock_guard lock{mutex_};
                                      left_ = true;
-                                     why_ = why;
+                                     why_ = how.text;
                                      changed_.notify_all();
                                    });
   basp::offer(system, pair.theirs, caf::actor_cast<caf::strong_actor_ptr>(front), system.message_types<run_actor>());

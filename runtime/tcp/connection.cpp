@@ -206,10 +206,10 @@ void connection::taken(std::int64_t cost) {
 
 // Sending. ---------------------------------------------------------------------------------------------------------
 
-void connection::greet(std::uint32_t node, const session_id& session, plane where) {
+void connection::greet(std::uint32_t node, const session_id& session, plane where, control_carrier with) {
   put({.what = {.kind = frame_kind::hello,
                 .to = node,
-                .which = {.place = static_cast<std::uint32_t>(where)},
+                .which = {.place = static_cast<std::uint32_t>(where), .part = static_cast<std::uint32_t>(with)},
                 .total = options_.window,
                 .payload_bytes = session.size()},
        .session = session},

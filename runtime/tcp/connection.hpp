@@ -80,8 +80,8 @@ class connection : public std::enable_shared_from_this<connection> {
   /// Returns what the connection carries, or nothing before the hello of the other side has arrived.
   std::optional<plane> where() const { return plane_; }
 
-  /// Sends a hello that introduces this side as node `node` of the plan.
-  void greet(std::uint32_t node, const session_id& session, plane where);
+  /// Sends a hello that introduces this side as node `node` of the plan. `with` says what follows on a control link.
+  void greet(std::uint32_t node, const session_id& session, plane where, control_carrier with);
 
   /// Marks the other side as identified, so that the connection stays open.
   void trust();

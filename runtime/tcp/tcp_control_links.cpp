@@ -1,5 +1,7 @@
 #include "troupe/runtime/tcp/tcp_control_links.hpp"
 
+#include "troupe/runtime/tcp/welcome.hpp"
+
 #include <ATen/ops/empty.h>
 
 #include <cstddef>
@@ -12,8 +14,6 @@
 namespace troupe::transport {
 
 namespace {
-
-constexpr int most_undecided = 8;  ///< Largest number of introductions that wait for an answer.
 
 at::Tensor tensor_of(const std::vector<std::byte>& bytes) {
   auto values = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
@@ -29,13 +29,6 @@ void put(connection& link, const control::message& what) {
   auto bytes = tensor_of(control::encode(what));
   const auto header = header_of_control(bytes);
   link.send(header, std::move(bytes));
-}
-
-session_id session_in(const control::welcome& answer) {
-  session_id session{};
-  if (answer.session.size() != session.size()) throw frame_error("received a welcome without a session");
-  std::memcpy(session.data(), answer.session.data(), session.size());
-  return session;
 }
 
 }  // namespace
@@ -83,8 +76,7 @@ void tcp_control_links::tell(std::uint32_t node, const control::message& what) {
   if (!link) return;
   const auto* answer = std::get_if<control::welcome>(&what);
   if (!answer) return put(*link, what);
-  const auto& session = door_.options().session;
-  put(*link, control::welcome{answer->memories, {reinterpret_cast<const char*>(session.data()), session.size()}});
+  put(*link, with_session(*answer, door_.options().session));
 }
 
 bool tcp_control_links::greeted(const std::shared_ptr<connection>& who, std::uint32_t /*node*/,
@@ -101,7 +93,8 @@ bool tcp_control_links::greeted(const std::shared_ptr<connection>& who, std::uin
     const std::lock_guard lock{mutex_};
     visitors_.emplace(visitor_id{next_visitor_++}, who);
   }
-  who->greet(door_.me(), {}, plane::control);  // only a node that is admitted receives the session
+  who->greet(door_.me(), {}, plane::control,
+             control_carrier::frames);  // only a node that is admitted receives the session
   return true;
 }
 

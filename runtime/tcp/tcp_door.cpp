@@ -115,7 +115,7 @@ void tcp_door::dial(plane where, std::uint32_t node, std::chrono::milliseconds d
           return dial(to.where, to.node, after_refusal);
         }
         dialled_.back()->start(to.where == plane::control ? options_.patience : options_.timeout);
-        dialled_.back()->greet(options_.me, session_, to.where);
+        dialled_.back()->greet(options_.me, session_, to.where, options_.control);
       });
 }
 
@@ -158,6 +158,8 @@ bool tcp_door::greeted(const std::shared_ptr<connection>& who, const frame& hell
   if (node >= nodes() || (dialled ? node != dialled->node || where != dialled->where : node <= options_.me))
     return false;
   if (dialled || where == plane::tensors) who->check(name_of(node));  // a visitor has yet to send its name
+  if (where == plane::control && hello.header.which.part != static_cast<std::uint32_t>(options_.control))
+    throw frame_error("its control messages are carried otherwise; set the same transport.control on all nodes");
   auto* owner = plane_of(who);
   return owner && owner->greeted(who, node, hello.session, dialled.has_value());
 }
@@ -173,7 +175,7 @@ void tcp_door::hand_over(const std::shared_ptr<connection>& guest, const std::st
 /// the other version to the plane.
 bool tcp_door::answer_foreign(const std::shared_ptr<connection>& who, std::optional<destination> dialled) {
   if (!dialled) {
-    who->greet(options_.me, {}, plane::control);
+    who->greet(options_.me, {}, plane::control, options_.control);
     return true;
   }
   planes_.at(dialled->where)->foreign();

@@ -12,6 +12,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -91,6 +92,9 @@ class tcp_door {
   void set_full() { full_ = true; }  ///< Notes that all nodes have joined.
   void set_warned(std::function<void(const std::string&)> warned) { warned_by_ = std::move(warned); }
 
+  /// Reports that a connection from this host was refused.
+  void warn_of(const std::string& host, const std::string& why) { warn(std::nullopt, host, why); }
+
   void accept();
   void dial(plane where, std::uint32_t node, std::chrono::milliseconds delay = {});
 
@@ -127,7 +131,8 @@ class tcp_door {
   std::list<std::shared_ptr<connection>> strangers_, dialled_;
   std::set<std::string> warned_;
   std::function<void(const std::string&)> warned_by_;
-  bool full_{false}, ending_{false};
+  std::atomic<bool> full_{false};  ///< Control links look at it on other threads.
+  bool ending_{false};
   std::thread thread_;
 };
 

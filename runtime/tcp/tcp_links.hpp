@@ -27,9 +27,10 @@ struct tcp_options {
   std::vector<endpoint> addresses;  ///< Where each node can be dialled, by index.
   /// How the ends of a connection identify themselves; by default not at all.
   std::shared_ptr<const channel_factory> channels{plain_channels()};
-  std::vector<control::node_ranks> ranks;  ///< By node index.
-  std::vector<std::string> names{};        ///< Names of the nodes, by index, as in their certificates.
-  session_id session{};                    ///< Random; only on the first node. The others receive it when they join.
+  std::vector<control::node_ranks> ranks;            ///< By node index.
+  std::vector<std::string> names{};                  ///< Names of the nodes, by index, as in their certificates.
+  control_carrier control{control_carrier::frames};  ///< What carries the control messages.
+  session_id session{};  ///< Random; only on the first node. The others receive it when they join.
   frame_limits limits;
   models::buffer_pool pool;  ///< Pool from which received tensors are taken.
   /// Bytes that another node may send before this node takes any of them. Small, so that waiting data is still in the

@@ -30,7 +30,7 @@ bool tcp_tensor_links::greeted(const std::shared_ptr<connection>& who, std::uint
   if (!is_open_ || session != door_.session() || links_.find(node) || lost_[node]) return false;
   door_.identified(who);
   who->trust();
-  if (!dialled) who->greet(door_.me(), door_.session(), plane::tensors);
+  if (!dialled) who->greet(door_.me(), door_.session(), plane::tensors, control_carrier::frames);
   links_.set(node, who);
   tell_if_linked();
   return true;

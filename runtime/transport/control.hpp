@@ -104,6 +104,11 @@ struct end {
   std::string failure{};   ///< Empty if it did not fail.
 };
 
+/// The messages to the first node, and those from it.
+using to_first_node = joined<list<introduction, linked, failed, link_lost, waiting, interrupted, copied>,
+                             joined<to_coordinator, to_recorder>>;
+using from_first_node = joined<list<welcome, refusal, link_up, who_waits, end>, to_worker>;
+
 /// A control message. The position of a type is its number in the bytes of a message.
 using message =
     std::variant<introduction, linked, failed, link_lost, waiting, interrupted, copied, milestone, at_checkpoint,

@@ -26,9 +26,12 @@ constexpr std::size_t header_bytes = 112;
 /// Identifies the run. Both ends of a tensor link send it in their hello; the hello of a control link contains zeros.
 using session_id = std::array<std::byte, 16>;
 
+/// What follows the hellos on a control link.
+enum class control_carrier : std::uint32_t { frames, caf };
+
 enum class frame_kind : std::uint8_t {
-  /// The first frame in each direction. `to` is the sender's node index, `total` the initial credit, and `which.place`
-  /// the plane.
+  /// The first frame in each direction. `to` is the sender's node index, `total` the initial credit, `which.place` the
+  /// plane, and `which.part` what follows (control_carrier).
   hello = 1,
   part,      ///< A part for the port of rank `to`.
   snapshot,  ///< A snapshot for the coordinator.

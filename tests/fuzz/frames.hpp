@@ -276,7 +276,7 @@ inline verdict drive(std::span<const std::uint8_t> input) {
                 TROUPE_ASSERT(!proves, "nobody is greeted without a proof");
                 result.greeted = hello.session == session && hello.header.to == 1;
                 where = static_cast<wire::plane>(hello.header.which.place);
-                if (result.greeted) who->greet(0, session, where);
+                if (result.greeted) who->greet(0, session, where, wire::control_carrier::frames);
                 return result.greeted;
               },
           .foreign = [](const auto&) { return false; },

@@ -36,10 +36,10 @@ inline std::vector<control::message> one_of_each() {
           control::at_checkpoint{rank, 8},
           control::restored{rank},
           control::verified{rank, 9, {1, 2, 0xffffffff}},
-          control::progress{rank, 10},
           control::halted{rank, 11},
           control::held{rank, 16},
           control::stopped{rank, 17},
+          control::progress{rank, 10},
           control::welcome{{{.process = 12, .file = -1}, {.process = 1, .file = 3}}, "0123456789abcdef"},
           control::refusal{"no"},
           control::link_up{},
@@ -53,7 +53,7 @@ inline std::vector<control::message> one_of_each() {
           control::send_state{rank, 15},
           control::hold{rank},
           control::stop_at{rank, 18},
-          control::change_rate{rank, 19, 0.25}};
+          control::change_rate{rank, 19, 0x3fd0000000000000}};
 }
 
 }  // namespace troupe::tests

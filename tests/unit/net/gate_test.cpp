@@ -162,7 +162,7 @@ TEST_CASE("everything else ends the connection, and the reason says what it was"
   const std::vector<refused> all{
       {typed("@<>+troupe.ping"), "something before its handshake"},
       {joined({handshake(), handshake(node('x'))}), "another CAF node"},
-      {handshake(ours), "the same CAF node id"},
+      {handshake(ours), "the CAF node id of another process"},
       {handshake(unknown_node), "an unknown kind of CAF node"},
       {handshake(theirs, 4), "an invalid handshake"},
       {joined({handshake(), typed("@<>+@exit")}), "a message of type @exit"},

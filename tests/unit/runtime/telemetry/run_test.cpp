@@ -284,7 +284,7 @@ TEST_CASE("every line of the metrics has every key, and finite numbers only") {
       R"("epoch_seconds":12.5,"epoch_train_loss":null,"data_wait":null,"train_loss_workers":null,"bytes_sent":4096,"staleness_mean":null,)"
       R"("staleness_max":null,"staleness_counts":null,"gradients_refused":null,"consensus_distance":null,)"
       R"("consensus_distance_before":null,"consensus_distance_after":null,"consensus_distance_max":null,"status":null,)"
-      R"("stopped_by":null,"origin":null,"changed":null})");
+      R"("stopped_by":null,"steered":null,"origin":null,"changed":null})");
   CHECK(nlohmann::json::parse(telemetry::json_line(of_event("end")))["status"] == "done");
 }
 

@@ -44,18 +44,27 @@ std::vector<control::node_ranks> one_rank_each(std::uint32_t nodes) {
   return ranks;
 }
 
-network over_tcp(std::uint32_t nodes) {
-  network made{.name = "tcp"};
+network over(control_carrier control, std::uint32_t nodes) {
+  network made{.name = control == control_carrier::caf ? "tcp with CAF" : "tcp"};
   const auto where = addresses(nodes);
   for (std::uint32_t me = 0; me < nodes; ++me)
     made.nodes.push_back(make_tcp_links({.me = me,
                                          .listen = where[me],
                                          .addresses = where,
                                          .ranks = one_rank_each(nodes),
+                                         .control = control,
                                          .session = our_session,
                                          .limits = limits_of(me, nodes),
                                          .pool = {}}));
   return made;
+}
+
+network over_tcp(std::uint32_t nodes) {
+  return over(control_carrier::frames, nodes);
+}
+
+network over_caf(std::uint32_t nodes) {
+  return over(control_carrier::caf, nodes);
 }
 
 network in_memory(std::uint32_t nodes) {
@@ -82,8 +91,8 @@ network in_simulation(std::uint32_t nodes) {
 }
 
 using maker = network (*)(std::uint32_t nodes);
-constexpr maker control_networks[]{over_tcp, in_simulation};
-constexpr maker tensor_networks[]{over_tcp, in_memory, in_simulation};
+constexpr maker control_networks[]{over_tcp, over_caf, in_simulation};
+constexpr maker tensor_networks[]{over_tcp, over_caf, in_memory, in_simulation};
 
 /// The events that the listeners of a node have received.
 struct notes {

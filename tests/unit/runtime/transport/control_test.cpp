@@ -59,7 +59,7 @@ TEST_CASE("every control message comes back as it was sent") {
   CHECK(reached.busy == 1.5);
   CHECK(std::get<control::verified>(control::decode(control::encode(all[10]))).digests ==
         digest_list{1, 2, 0xffffffff});
-  CHECK(std::get<control::welcome>(control::decode(control::encode(all[13]))).memories.at(1).file == 3);
+  CHECK(std::get<control::welcome>(control::decode(control::encode(all[15]))).memories.at(1).file == 3);
 }
 
 TEST_CASE("a control message that is cut off, too long or changed is refused or another message, and never more") {

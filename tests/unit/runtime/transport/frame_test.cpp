@@ -263,7 +263,7 @@ TEST_CASE("a header that asks for the impossible is refused in words, and nothin
   };
 
   refuses(with(good, 0, std::uint32_t{0}), "not a Troupe frame");
-  refuses(with(good, 4, std::uint16_t{1}), "protocol 1; expected protocol 9");
+  refuses(with(good, 4, std::uint16_t{1}), "protocol 1; expected protocol 10");
   for (const int kind : {0, 9, 255}) refuses(with(good, 6, static_cast<std::uint8_t>(kind)), "unknown kind");
   refuses(with(good, 7, std::uint8_t{2}), "not a vector of float32");
   refuses(with(good, 8, std::uint8_t{2}), "not a vector of float32");
