@@ -162,6 +162,7 @@ transport::links make_links(const plan& plan, const node_options& options, const
       .channels = channels_of(plan, options.node, options.guests ? options.guests->rights : guest_rights{}),
       .ranks = ranks_of_nodes(plan),
       .names = {},
+      .control = plan.control_carrier() == "caf" ? transport::control_carrier::caf : transport::control_carrier::frames,
       .session = options.node == 0 ? random_session() : transport::session_id{},
       .limits = frame_limits_of(plan, options.node),
       .pool = options.pool,

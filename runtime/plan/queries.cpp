@@ -144,6 +144,11 @@ bool planned_exchanges::workers_are_independent() const {
   });
 }
 
+std::string planned_training::control_carrier() const {
+  if (nodes.size() < 2) return {};
+  return file.transport.control == "frames" ? "frames" : "caf";
+}
+
 bool planned_training::keeps_copies(std::uint32_t node) const {
   return node == 1 && node < nodes.size() && when.checkpoint_every > 0 && file.checkpoint.copies > 1;
 }

@@ -166,6 +166,9 @@ struct planned_training : planned_wiring {
 
   /// Returns whether this node keeps copies of checkpoints. Only the second node does, if checkpoint.copies is 2.
   bool keeps_copies(std::uint32_t node) const;
+
+  /// Returns what carries the control messages between nodes, "caf" or "frames"; empty if there is only one node.
+  std::string control_carrier() const;
 };
 
 }  // namespace troupe

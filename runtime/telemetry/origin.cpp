@@ -53,7 +53,8 @@ origin origin_of(const plan& plan, std::optional<std::chrono::system_clock::time
           .troupe = version(),
           .libtorch = machine.at("LibTorch"),
           .cpu = data::printable_utf8(machine.at("CPU")),
-          .cpu_capability = machine.at("CPU capability")};
+          .cpu_capability = machine.at("CPU capability"),
+          .control = now ? plan.control_carrier() : ""};
 }
 
 std::string json_of(const origin& what) {
@@ -62,6 +63,7 @@ std::string json_of(const origin& what) {
   json object{{"begun", text(what.begun)},   {"seed", what.seed},
               {"troupe", text(what.troupe)}, {"libtorch", text(what.libtorch)},
               {"cpu", text(what.cpu)},       {"cpu_capability", text(what.cpu_capability)}};
+  if (!what.control.empty()) object["control"] = what.control;
   if (!what.continued.empty()) object["continued"] = what.continued;
   return files::json_text(object);
 }

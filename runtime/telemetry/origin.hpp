@@ -17,6 +17,7 @@ struct origin {
   std::string continued{};  ///< UTC time at which the run was last continued; empty if it never was.
   std::uint64_t seed{0};
   std::string troupe{}, libtorch{}, cpu{}, cpu_capability{};
+  std::string control{};  ///< What carries control messages between nodes; empty if there is one node.
 
   /// Returns the facts on one line, separated by semicolons.
   std::string text() const;

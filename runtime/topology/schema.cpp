@@ -54,6 +54,7 @@ const std::vector<section>& sections() {
       rows::evaluate_section(),
       rows::checkpoint_section(),
       rows::node_section(),
+      rows::transport_section(),
       rows::security_section(),
       rows::actors_section(),
       rows::link_section(),

@@ -21,6 +21,7 @@ section exchange_section();
 section evaluate_section();
 section checkpoint_section();
 section node_section();
+section transport_section();
 section security_section();
 section actors_section();
 section link_section();

@@ -185,6 +185,20 @@ section node_section() {
            "Number of workers that this node runs.")});
 }
 
+section transport_section() {
+  using t = topology;
+  section made{
+      "transport",
+      "How the nodes of a run exchange messages.",
+      {row("control", in(&t::transport, &transport_settings::control), {.choices = {"auto", "caf", "frames"}},
+           "What carries the control messages between the first node and each other one, on connections that are "
+           "identified and encrypted in the same way: \"caf\" is CAF's own network protocol, in which the nodes' "
+           "actors send each other typed messages and monitor each other; \"frames\" is Troupe's own format. "
+           "\"auto\" is \"caf\". Tensors always travel in frames.")}};
+  made.printed_if_set = true;
+  return made;
+}
+
 section security_section() {
   using t = topology;
   using security = security_settings;

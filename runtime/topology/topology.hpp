@@ -210,6 +210,12 @@ struct security_settings {
   bool operator==(const security_settings&) const = default;
 };
 
+/// How nodes reach each other. Must be equal on all nodes.
+struct transport_settings {
+  std::string control{"auto"};  ///< What carries control messages: "caf", "frames" or "auto".
+  bool operator==(const transport_settings&) const = default;
+};
+
 /// Other programs that may attach to the run; see `troupe run --actors`.
 struct actors_settings {
   std::vector<std::string> allow;  ///< Names of guests, as in their certificates.
@@ -239,6 +245,7 @@ struct topology {
   evaluate_settings evaluate;
   checkpoint_settings checkpoint;
   std::vector<node_settings> nodes;  ///< Empty if there is one process.
+  transport_settings transport;
   security_settings security;
   actors_settings actors;
   std::vector<link_settings> links;

@@ -206,6 +206,8 @@ void describe_nodes(page& page, const plan& plan) {
           (plan.servers() > 0 ? "; " + counted(plan.servers(), "server") : "") + "; evaluator, coordinator, recorder";
     page.line(std::exchange(label, ""), text);
   }
+  if (const auto carrier = plan.control_carrier(); !carrier.empty())
+    page.more(std::string("control messages between nodes: ") + (carrier == "caf" ? "CAF" : "frames"));
   if (plan.exchanges.empty()) return;
   const auto crossing = plan.between_nodes();
   if (crossing.edges == 0) {

@@ -177,6 +177,7 @@ std::string describe_json(const plan& plan) {
                     {"warnings", plan.warnings},
                     {"exchanges", exchanges},
                     {"nodes", nodes},
+                    {"control", plan.control_carrier().empty() ? json(nullptr) : json(plan.control_carrier())},
                     {"actors", actors}};
   return files::json_text(object, {.indent = 2});
 }
