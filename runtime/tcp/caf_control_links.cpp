@@ -86,7 +86,8 @@ struct line {
   std::string why{closed_text};                          ///< How the connection ends, if it does.
   std::string host{};                                    ///< The address from which the other node has dialled.
   std::function<void(const std::string& name)> check{};  ///< Throws handshake_error unless a certificate has this name.
-  std::optional<basp::node_text> caf_node{};             ///< Its id, once it is known.
+  std::unique_ptr<boost::asio::steady_timer> patience{};  ///< Of a visitor.
+  std::optional<basp::node_text> caf_node{};              ///< Its id, once it is known.
 };
 
 using line_pointer = std::shared_ptr<line>;
@@ -114,9 +115,15 @@ class caf_control_links::office {
   // Called by the links. ---------------------------------------------------------------------------------------------
 
   void open(listener to) {
-    running_ = std::make_unique<small_system>(door_.options().silence / beats_per_silence);
     door_.post([this, to = std::move(to)] {
       listener_ = to;
+      // On this thread: a thread that makes an actor system, or an actor in it, keeps its logger until the thread ends,
+      // and the destructor of the system waits for that.
+      auto running = std::make_unique<small_system>(door_.options().silence / beats_per_silence);
+      {
+        const std::lock_guard lock{mutex_};
+        running_ = std::move(running);
+      }
       door_.set_warned(to.warned);
       if (door_.is_first())
         door_.accept();
@@ -160,7 +167,10 @@ class caf_control_links::office {
 
   /// Waits until the other nodes have taken in what was sent to them, or do not answer.
   void leave() {
-    if (!running_) return;
+    {
+      const std::lock_guard lock{mutex_};
+      if (!running_) return;
+    }
     caf::scoped_actor self{running_->system};
     using answer = decltype(self->request(caf::actor{}, caf::infinite, caf::flush_atom::value));
     std::vector<answer> awaited;
@@ -233,6 +243,7 @@ class caf_control_links::office {
     for (const auto& one : lines()) {
       one->gone = true;
       one->moves->close();
+      one->patience.reset();
     }
   }
 
@@ -322,7 +333,9 @@ class caf_control_links::office {
     using front = front_of<control::list<Received...>>;
     return caf::actor_cast<caf::actor>(
         running_->system.spawn([this, at](typename front::pointer self) -> typename front::behavior_type {
-          self->set_down_handler([this, self, at](const caf::down_msg&) {
+          const auto flushes = std::make_shared<std::vector<caf::typed_response_promise<bool>>>();
+          self->set_down_handler([this, self, at, flushes](const caf::down_msg&) {
+            for (auto& promise : *flushes) promise.deliver(false);
             lost(at);
             self->quit();
           });
@@ -336,8 +349,9 @@ class caf_control_links::office {
                     self->monitor(far);
                     reached();
                   },
-                  [self, at](caf::flush_atom) -> caf::result<bool> {
+                  [self, at, flushes](caf::flush_atom) -> caf::result<bool> {
                     auto promise = self->template make_response_promise<bool>();
+                    flushes->push_back(promise);
                     self->request(caf::actor_cast<receiver_of<Sent>>(at->far), time_to_leave, leaving{})
                         .then([promise](leaving) mutable { promise.deliver(true); },
                               [promise](const caf::error&) mutable { promise.deliver(false); });
@@ -409,9 +423,9 @@ class caf_control_links::office {
 
   /// Disconnects a visitor that is not admitted in time.
   void limit_patience(const line_pointer& at) {
-    const auto timer = std::make_shared<boost::asio::steady_timer>(door_.timer());
-    timer->expires_after(door_.options().patience);
-    timer->async_wait([this, timer, weak = std::weak_ptr(at)](boost::system::error_code error) {
+    at->patience = std::make_unique<boost::asio::steady_timer>(door_.timer());
+    at->patience->expires_after(door_.options().patience);
+    at->patience->async_wait([this, weak = std::weak_ptr(at)](boost::system::error_code error) {
       const auto one = weak.lock();
       if (error || !one) return;
       const std::lock_guard lock{mutex_};
