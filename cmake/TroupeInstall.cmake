@@ -2,7 +2,12 @@
 include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/Troupe)
 
-# Programs link troupe::troupe, which is all that a run needs, or troupe::command, which adds the command.
+# Programs link troupe::troupe, which is all that a run needs, troupe::command, which adds the command, or troupe::client,
+# with which they attach to a run, without LibTorch.
+add_library(troupe_client INTERFACE)
+target_link_libraries(troupe_client INTERFACE troupe_net)
+target_compile_features(troupe_client INTERFACE cxx_std_20)
+set_target_properties(troupe_client PROPERTIES EXPORT_NAME client)
 add_library(troupe_package INTERFACE)
 target_link_libraries(troupe_package INTERFACE troupe_runtime)
 target_compile_features(troupe_package INTERFACE cxx_std_20)
@@ -12,8 +17,9 @@ foreach(storey files net models data algorithms actors runtime tools)
   set_target_properties(troupe_${storey} PROPERTIES EXPORT_NAME ${storey})
 endforeach()
 set_target_properties(troupe_apps PROPERTIES EXPORT_NAME command)
+install(TARGETS troupe_client troupe_net troupe_files troupe_options EXPORT TroupeClientTargets)
 install(TARGETS troupe_package troupe_apps troupe_tools troupe_runtime troupe_actors troupe_algorithms troupe_data troupe_models
-  troupe_net troupe_files troupe_options EXPORT TroupeTargets)
+  EXPORT TroupeTargets)
 install(TARGETS troupe)
 
 # The public headers, which are those of include/troupe, and the headers that they include; no others.
@@ -69,6 +75,7 @@ endif()
 
 configure_file(cmake/TroupeConfig.cmake.in TroupeConfig.cmake @ONLY)
 write_basic_package_version_file(TroupeConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(EXPORT TroupeClientTargets NAMESPACE troupe:: DESTINATION ${package_folder})
 install(EXPORT TroupeTargets NAMESPACE troupe:: DESTINATION ${package_folder})
 install(FILES ${PROJECT_BINARY_DIR}/TroupeConfig.cmake ${PROJECT_BINARY_DIR}/TroupeConfigVersion.cmake
   cmake/TroupeTorch.cmake cmake/FindCAF.cmake DESTINATION ${package_folder})

@@ -249,8 +249,8 @@ void halt(coordinator_pointer self, std::string status) {
   if (my.interrupted() && !my.deliveries.replays()) self->send(my.evaluator, cancel_atom_v);
   if (my.halting()) return;
   my.ending = my.makes_checkpoints() ? early_end::saving : early_end::halting;
-  my.collection.open = false;
   refuse_orders(self);
+  my.collection.open = false;
   my.ends.resize(my.workers.size());
   tell_all(self, [&my](rank_id rank) {
     my.to_answer_halt.insert(rank);
@@ -373,7 +373,8 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
       },
       [self](const control::halted& answer) { take_halted(self, answer); },
       [self](const control::held& answer) {
-        if (!is_plausible(self->state, answer.steps)) return;
+        if (!is_plausible(self->state, answer.steps))
+          return self->quit(make_error(errc::mismatch, "a worker reports more steps than the run has"));
         admit(self, delivery::kind::held, answer.rank, answer.steps, [self, answer] { take_held(self, answer); });
       },
       [self](const control::stopped& answer) {

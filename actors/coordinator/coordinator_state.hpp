@@ -53,6 +53,8 @@ struct steering_state {
   bool paused{false};
   std::deque<steering_order> orders;   ///< Orders that are not carried out yet.
   std::optional<steering_order> halt;  ///< The order that ends the run, until the last step is known.
+  std::deque<steering_order> saving;   ///< Orders whose checkpoints are not written yet.
+  std::uint64_t round{0};              ///< Number of the last question to the workers.
   std::set<rank_id> awaited;           ///< Workers whose answers are missing.
   std::vector<std::uint64_t> steps;    ///< By rank: where the workers stop.
   std::uint64_t step{0};               ///< Steps of the run there, as metrics count them.

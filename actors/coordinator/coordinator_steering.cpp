@@ -46,6 +46,18 @@ void complete(coordinator_pointer self, const steering_order& order, std::uint64
   answer(order, {.step = step});
 }
 
+/// Ends the run if a worker does not answer in time.
+void expect_answers(coordinator_pointer self, const std::string& what) {
+  const auto give_up = [self, what, round = ++self->state.steering.round] {
+    const auto& steering = self->state.steering;
+    if (steering.round != round || steering.awaited.empty() || steering.now == phase::none) return;
+    const auto first = label_of_worker(static_cast<std::uint32_t>(*steering.awaited.begin())).name;
+    self->quit(make_error(errc::peer_lost, first + " did not " + what + " within run.timeout"));
+  };
+  self->delayed_send(self, self->state.options.timeout, done_atom_v,
+                     completion{std::make_shared<std::function<void()>>(give_up)});
+}
+
 /// Tells all workers to hold.
 void begin_hold(coordinator_pointer self) {
   auto& my = self->state;
@@ -56,6 +68,7 @@ void begin_hold(coordinator_pointer self) {
     my.steering.awaited.insert(rank);
     return control::hold{rank};
   });
+  expect_answers(self, "hold");
 }
 
 /// Tells the workers where to stop: all at the same step if they work in lockstep, otherwise each where it is.
@@ -75,20 +88,23 @@ void begin_stop(coordinator_pointer self) {
     steering.awaited.insert(rank);
     return control::stop_at{rank, steering.steps[static_cast<std::size_t>(rank)]};
   });
+  expect_answers(self, "stop");
 }
 
 void change_rate(coordinator_pointer self, const steering_order& order) {
   auto& my = self->state;
   const rate_changes::change change{.from = std::max(order.step, my.steering.from), .lr = order.lr};
   my.options.lr_over_time.changes->set(change);
-  tell_all(self, [&](rank_id rank) { return control::change_rate{rank, change.from, std::bit_cast<std::uint64_t>(change.lr)}; });
+  tell_all(self, [&](rank_id rank) {
+    return control::change_rate{rank, change.from, std::bit_cast<std::uint64_t>(change.lr)};
+  });
 }
 
 /// Lets the run go on after the last order.
 void go_on(coordinator_pointer self) {
   auto& my = self->state;
   my.steering.now = phase::none;
-  my.totals.clock.release(self->clock().now());
+  my.totals.clock.release(self->clock().now(), rules::run_clock::cause::guest);
   if (my.queue)
     tell_all(self, [&my](rank_id rank) { return control::proceed{rank, my.queue->steps_assigned_to(rank)}; });
   let_continue(self);
@@ -149,9 +165,14 @@ void carry_out_orders(coordinator_pointer self) {
     const auto order = steering.orders.front();
     steering.orders.pop_front();
     if (order.what == kind::checkpoint) {
+      steering.saving.push_back(order);
       begin_checkpoint(
           self, steering.step, [self] { carry_out_orders(self); },
-          [self, order, step = steering.step] { complete(self, order, step); });
+          [self, step = steering.step] {
+            auto& saving = self->state.steering.saving;
+            complete(self, saving.front(), step);
+            saving.pop_front();
+          });
       return;
     }
     if (order.what == kind::rate) change_rate(self, order);
@@ -167,8 +188,15 @@ void complete_halt(coordinator_pointer self) {
 }
 
 void refuse_orders(coordinator_pointer self) {
-  auto& steering = self->state.steering;
-  for (const auto& order : std::exchange(steering.orders, {})) answer(order, {.refusal = "the run is ending"});
+  auto& my = self->state;
+  auto& steering = my.steering;
+  constexpr auto* why = "the run is ending";
+  for (const auto& order : std::exchange(steering.orders, {})) answer(order, {.refusal = why});
+  if (my.collection.written) {  // the checkpoint that is being assembled will not be written
+    answer(steering.saving.back(), {.refusal = why});
+    steering.saving.pop_back();
+    my.collection.written = {};
+  }
   steering.now = phase::none;
   steering.paused = false;
 }
@@ -185,7 +213,7 @@ void take_stopped(coordinator_pointer self, const control::stopped& reached) {
   if (my.steering.now != phase::stopping || my.steering.awaited.erase(reached.rank) == 0) return;
   if (!my.steering.awaited.empty()) return;
   my.steering.now = phase::stopped;
-  my.totals.clock.hold(self->clock().now());
+  my.totals.clock.hold(self->clock().now(), rules::run_clock::cause::guest);
   carry_out_orders(self);
 }
 

@@ -27,7 +27,8 @@ struct recorder_state {
   std::uint64_t sum{0};                           ///< Steps of all workers.
   std::optional<snapshot> best;                   ///< The result to write next; a better one may replace it before.
   bool keeping{false};                            ///< The journal is writing an earlier best result.
-  bool reporting{false};  ///< The journal is handling a progress report; no further one is sent meanwhile.
+  bool reporting{false};   ///< The journal is handling a progress report; no further one is sent meanwhile.
+  bool unreported{false};  ///< There was progress meanwhile.
   /// Checkpoints that have not been written or copied yet, by serial number. Two may belong to the same step: one that
   /// was due, and the one at the end of the run.
   std::map<std::uint64_t, open_checkpoint> open;
@@ -148,6 +149,24 @@ caf::result<std::uint64_t> save(recorder_pointer self, const snapshot& result, c
   return promise;
 }
 
+/// Reports the progress to the journal, one report at a time.
+void report_recorded_progress(recorder_pointer self) {
+  auto& my = self->state;
+  my.unreported = my.reporting;
+  if (std::exchange(my.reporting, true)) return;
+  then_on_lane(
+      self, *my.where, to_write,
+      [journal = my.options.journal, steps = progress_of(my),
+       by_worker = my.completed.size() <= progress_by_worker_max ? my.completed : std::vector<std::uint64_t>{}] {
+        if (!by_worker.empty()) journal->progress_by_worker(by_worker);
+        return journal->progress(steps), true;
+      },
+      [self](bool) {
+        self->state.reporting = false;
+        if (self->state.unreported) report_recorded_progress(self);
+      });
+}
+
 recorder_actor::behavior_type recorder(recorder_pointer self, recorder_options options,
                                        std::shared_ptr<std::unique_ptr<lane>> where) {
   report_exceptions(self);
@@ -166,18 +185,8 @@ recorder_actor::behavior_type recorder(recorder_pointer self, recorder_options o
         keep(self);
       },
       [self](const control::progress& reached) {
-        auto& my = self->state;
-        note_progress(my, reached.rank, reached.steps);
-        if (my.reporting) return;
-        my.reporting = true;
-        then_on_lane(
-            self, *my.where, to_write,
-            [journal = my.options.journal, steps = progress_of(my),
-             by_worker = my.completed.size() <= progress_by_worker_max ? my.completed : std::vector<std::uint64_t>{}] {
-              if (!by_worker.empty()) journal->progress_by_worker(by_worker);
-              return journal->progress(steps), true;
-            },
-            [self](bool) { self->state.reporting = false; });
+        note_progress(self->state, reached.rank, reached.steps);
+        report_recorded_progress(self);
       },
       [self](checkpoint_atom, const run_state& state) { return write_checkpoint(self, state); },
       [self](checkpoint_atom, std::uint64_t step) { take_copied(self, step); },

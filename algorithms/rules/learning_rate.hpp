@@ -14,10 +14,10 @@ namespace troupe {
 /// rate is set before any step to which it applies may start, so that every optimizer finds it.
 class rate_changes {
  public:
+  /// A rate, and from when on it applies.
   struct change {
     std::uint64_t from{0};  ///< Completed steps from which on it applies.
-    double lr{0};
-    bool operator==(const change&) const = default;
+    double lr{0};           ///< The rate, before the schedule is applied.
   };
 
   /// Sets the rate of all steps from `from` on.
@@ -29,6 +29,7 @@ class rate_changes {
   /// Returns the changes, in the order of their steps.
   std::vector<change> all() const;
 
+  /// Returns whether there are changes.
   bool any() const { return any_; }
 
   /// Forgets all changes.

@@ -73,6 +73,15 @@ void check_entrance(const actors_option& given, const plan& plan) {
     throw input_error(
         "--actors: the file has [[node]] sections, and guests use the port of the first node; give no "
         "address");
+  if (!has_nodes(plan) && uses_certificates(plan))
+    throw input_error(
+        "--actors: certificates are for nodes, but the file has no [[node]]; add one, whose name is in the "
+        "certificate");
+  const auto& listens = plan.nodes.front().listen;
+  if (has_nodes(plan) && !uses_certificates(plan) && !is_loopback(listens))
+    throw input_error("--actors: the first node listens on " + print_endpoint(listens) +
+                      ", which is not a loopback address, but has no certificates; make some with `troupe certs` and "
+                      "set security.certificates");
   if (has_nodes(plan) || given.address->empty()) return;
   if (!is_loopback(*parse_endpoint(*given.address)))
     throw input_error("--actors: " + *given.address +

@@ -40,6 +40,7 @@ std::unique_ptr<telemetry::display> watched(std::unique_ptr<telemetry::display> 
                                             const dashboard_option& given) {
   watching::watch_options options{.facts = watching::facts_of(run.what, run.folder, run.simulated),
                                   .continues = run.continues,
+                                  .feed = run.feed,
                                   .print = print_note,
                                   .outputs = run.outputs};
   options.facts.origin = run.origin;

@@ -3,6 +3,7 @@
 
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
+#include "troupe/runtime/telemetry/feed.hpp"
 #include "troupe/runtime/telemetry/origin.hpp"
 #include "troupe/runtime/telemetry/side_outputs.hpp"
 
@@ -44,6 +45,7 @@ struct watched_run {
   bool continues{false};  ///< Whether the folder has the lines of the run that is continued.
   std::shared_ptr<const emulation::network> network{};  ///< Network of the run, which counts its traffic; may be null.
   std::shared_ptr<telemetry::side_outputs> outputs;     ///< Shared with other writers of the run.
+  std::shared_ptr<telemetry::feed> feed{};              ///< What guests are told; may be null.
   telemetry::origin origin{};                           ///< When and with what the run was begun or continued.
 };
 

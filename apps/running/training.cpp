@@ -169,6 +169,7 @@ journal_pointer open_journal(const training_options& given, const training& what
                    .continues = options.continues,
                    .network = std::move(network),
                    .outputs = options.outputs,
+                   .feed = options.feed,
                    .origin = *options.from},
                   given.dashboard);
   options.drawing = svg_of;

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <exception>
 #include <string>
+#include <utility>
 
 namespace {
 
@@ -17,13 +18,13 @@ namespace {
 caf::behavior observe(caf::event_based_actor* self, const troupe::run_handle& run, double target) {
   troupe::follow(
       self, run.observer,
-      [=](const troupe::news& heard) {
+      [=, halted = false](const troupe::news& heard) mutable {
         if (heard.missed > 0) std::printf("(%lu lines are no longer kept)\n", heard.missed);
         for (const auto& line : heard.lines) {
           const auto accuracy = troupe::number_in(line, "val_accuracy");
           if (troupe::text_in(line, "event") != "evaluation" || !accuracy) continue;
           std::printf("step %6.0f  accuracy %.4f\n", troupe::number_in(line, "step").value_or(0), *accuracy);
-          if (*accuracy < target) continue;
+          if (*accuracy < target || std::exchange(halted, true)) continue;
           std::printf("the target is reached; the run ends\n");
           self->send(run.control, troupe::halt_run{});
         }

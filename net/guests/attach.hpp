@@ -37,8 +37,8 @@ struct guest_credentials {
 /// Actors of a run to which this program has attached. Copies refer to the same connection, which is closed with the
 /// last of them. Monitor an actor to learn that the run, or the connection to it, has ended.
 struct run_handle {
-  run_observer observer;
-  run_control control;
+  run_observer observer;                   ///< Tells what happens in the run.
+  run_control control;                     ///< Steers the run.
   std::string node;                        ///< The node to which this program has connected.
   std::string version;                     ///< The version of Troupe of the run.
   std::shared_ptr<const void> connection;  ///< Keeps the connection open.

@@ -16,10 +16,12 @@ namespace troupe {
 
 /// A number that travels as its bits. CAF's own format does not keep every double.
 struct exact_number {
-  std::uint64_t bits{0};
+  std::uint64_t bits{0};  ///< The bits of the number.
 
   exact_number() = default;
+  /// Holds this number.
   exact_number(double value) : bits(std::bit_cast<std::uint64_t>(value)) {}
+  /// Returns the number.
   operator double() const { return std::bit_cast<double>(bits); }
 };
 
@@ -106,7 +108,7 @@ struct halt_run {};
 /// Sets the learning rate, optimizer.lr, from the first step on that is not under way and not before `step`. The
 /// schedule of the run still applies to it.
 struct set_learning_rate {
-  exact_number lr{};
+  exact_number lr{};      ///< The new value of optimizer.lr.
   std::uint64_t step{0};  ///< Completed steps; 0 for as soon as possible.
 };
 

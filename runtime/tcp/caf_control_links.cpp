@@ -86,7 +86,7 @@ struct line {
   std::string why{closed_text};                          ///< How the connection ends, if it does.
   std::string host{};                                    ///< The address from which the other node has dialled.
   std::function<void(const std::string& name)> check{};  ///< Throws handshake_error unless a certificate has this name.
-  std::unique_ptr<boost::asio::steady_timer> patience{};  ///< Of a visitor.
+  std::unique_ptr<boost::asio::steady_timer> patience{};  ///< Ends a visitor that is not admitted in time.
   std::optional<basp::node_text> caf_node{};              ///< Its id, once it is known.
 };
 

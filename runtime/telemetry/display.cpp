@@ -181,7 +181,8 @@ std::string continued(const run_shape& shape, const record& line) {
 /// Returns the line about what a guest has made the run do.
 std::string steered_text(const record& line) {
   const auto& note = *line.steered;
-  auto text = "guest " + note.guest + ", after step " + grouped(line.step) + ": " + note.what;
+  auto text = (note.guest.empty() ? "a guest" : "guest " + note.guest) + ", after step " + grouped(line.step) + ": " +
+              note.what;
   if (note.lr) text = text + " " + human_number(*note.lr) + " from step " + grouped(note.from) + " on";
   return text + '\n';
 }

@@ -110,10 +110,7 @@ using to_first_node = joined<list<introduction, linked, failed, link_lost, waiti
 using from_first_node = joined<list<welcome, refusal, link_up, who_waits, end>, to_worker>;
 
 /// A control message. The position of a type is its number in the bytes of a message.
-using message =
-    std::variant<introduction, linked, failed, link_lost, waiting, interrupted, copied, milestone, at_checkpoint,
-                 restored, verified, progress, halted, held, stopped, welcome, refusal, link_up, who_waits, end,
-                 proceed, assign, halt, finish, show, send_state, hold, stop_at, change_rate>;
+using message = variant_of<joined<to_first_node, from_first_node>>;
 
 /// Returns the name of a message's type, such as "progress".
 std::string name_of(const message& what);

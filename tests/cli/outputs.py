@@ -11,7 +11,7 @@ KEYS = {"event", "epoch", "step", "updates", "seconds", "samples_per_second", "t
         "val_top_k_accuracy", "lr", "epoch_seconds", "data_wait", "bytes_sent", "staleness_mean", "staleness_max",
         "gradients_refused",
         "consensus_distance", "consensus_distance_before", "consensus_distance_after", "consensus_distance_max",
-        "train_seconds", "train_accuracy", "stopped_by",
+        "train_seconds", "train_accuracy", "stopped_by", "steered",
         "epoch_train_loss", "train_loss_workers", "val_accuracy_workers", "origin", "changed"}
 
 

@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 
-from nodes import node_tables, weights
+from nodes import background, node_tables, weights
 from troupe_command import SOURCE, TINY, main, metrics, thorough, troupe, write
 
 EXAMPLE = SOURCE / "examples/new_exchange"
@@ -51,15 +51,16 @@ def test_the_command_is_installed_and_the_public_headers_with_what_they_include(
     headers = prefix / "include/troupe"
     installed = {path.relative_to(headers).as_posix() for path in headers.rglob("*") if not path.is_dir()}
     to_read = {path.name for path in (SOURCE / "include/troupe").iterdir()}
-    assert to_read >= {"command.hpp", "exchange.hpp", "codec.hpp", "graph.hpp", "model.hpp"}, to_read
+    assert to_read >= {"client.hpp", "command.hpp", "exchange.hpp", "codec.hpp", "graph.hpp", "model.hpp"}, to_read
     wanted = set()
     while to_read:
         wanted |= to_read
         to_read = {name for path in to_read for name in included_by(headers / path)} - wanted
     print(f"  {len(wanted)} headers")
     assert installed == wanted, installed ^ wanted
-    framework = [path for path in wanted if "#include <caf/" in (headers / path).read_text()]
-    assert not framework, f"a program that adds an exchange would need the actor framework: {framework}"
+    framework = {path for path in wanted if "#include <caf/" in (headers / path).read_text()}
+    assert framework == {"net/guests/attach.hpp", "net/guests/messages.hpp"}, \
+        f"a program that adds an exchange would need the actor framework: {framework}"
 
 
 def test_the_reference_of_the_public_headers_is_built_without_a_warning():
@@ -89,6 +90,22 @@ def test_a_program_outside_the_tree_classifies_with_saved_weights():
     right = int(re.fullmatch(r"(\d+) of 100 right\n", said)[1])
     print(f"  {said.strip()}")
     assert right > 50, "200 steps of lenet beat chance by far"
+
+
+def test_a_guest_outside_the_tree_needs_no_libtorch_and_stops_a_run_at_its_target():
+    build("observer")
+    needed = call("ldd", "observer/observer")
+    assert "libcaf_io" in needed and "torch" not in needed and "c10" not in needed, needed
+    endless = write("endless.toml", TINY.replace("steps = 20", "steps = 100000").replace("batch_size = 8", "batch_size = 32")
+                    + "[evaluate]\nevery = 50\n")
+    with background("run", endless, "--out", "watched", "--actors", "127.0.0.1:0") as run:
+        run.until(pathlib.Path("watched/actors.json").exists, "the entrance")
+        said = call("observer/observer", "watched", "0.5")
+        run.wait(0)
+    print(f"  {said.strip().splitlines()[-1]}")
+    assert "the target is reached; the run ends" in said, said
+    end = metrics("watched")[-1]
+    assert end["status"] == "halted" and end["step"] < 100000, end
 
 
 @thorough

@@ -6,6 +6,7 @@
 #include "troupe/runtime/telemetry/metrics.hpp"
 #include "troupe/tools/watching/http_server.hpp"
 #include "troupe/tools/watching/page.hpp"
+#include "troupe/tools/watching/summary.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -35,6 +36,7 @@ class watched_display final : public telemetry::display {
   void progress(std::uint64_t step) override {
     shown_->progress(step);
     run_->progress(step);
+    tell_of_waits();
   }
 
   void progress_by_worker(const std::vector<std::uint64_t>& steps) override {
@@ -45,6 +47,15 @@ class watched_display final : public telemetry::display {
   void make_room() override { shown_->make_room(); }
 
  private:
+  /// Tells guests which workers wait for which, if there are guests, and at most once per second.
+  void tell_of_waits() {
+    if (!options_.feed || !options_.feed->has_readers()) return;
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_waits_) return;
+    next_waits_ = now + std::chrono::seconds{1};
+    options_.feed->set_waits(waiting_text(run_->state()).value_or(""));
+  }
+
   /// Reads the lines that the run wrote before it was continued.
   void read_lines() {
     auto& about = options_.facts.origin;
@@ -73,6 +84,7 @@ class watched_display final : public telemetry::display {
   watch_options options_;
   std::shared_ptr<history> run_;
   std::unique_ptr<http_server> server_;
+  std::chrono::steady_clock::time_point next_waits_{};
 };
 
 }  // namespace

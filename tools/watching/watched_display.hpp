@@ -4,6 +4,7 @@
 
 #include "troupe/net/channels/endpoint.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
+#include "troupe/runtime/telemetry/feed.hpp"
 #include "troupe/runtime/telemetry/side_outputs.hpp"
 #include "troupe/tools/watching/facts.hpp"
 #include "troupe/tools/watching/history.hpp"
@@ -23,7 +24,8 @@ struct watch_options {
   bool continues{false};  ///< Whether the folder has the lines of a run that is continued.
   /// Where the dashboard is served; empty if it is not.
   std::optional<endpoint> dashboard{};
-  history::traffic_meter traffic{};                                    ///< See history; may be empty.
+  std::shared_ptr<telemetry::feed> feed{};  ///< Told which workers wait for which; may be null.
+  history::traffic_meter traffic{};         ///< See history; may be empty.
   std::function<void(const std::string&)> print = [](const auto&) {};  ///< Prints the URL.
   /// Outputs of the run.
   std::shared_ptr<telemetry::side_outputs> outputs = std::make_shared<telemetry::side_outputs>();

@@ -36,7 +36,9 @@ TEST_CASE("the canonical text says every key once, with its default") {
   CHECK(text.starts_with("format = 1\nrun.seed = 0\nrun.epochs = 1\n"));
   CHECK(text.find("workers.count = 4\n") != std::string::npos);
   CHECK(text.find("exchange.0.route = \"auto\"\n") != std::string::npos);
-  CHECK(text.ends_with("node.1.name = \"beta\"\nnode.1.address = \"127.0.0.1:0\"\nnode.1.workers = 2\n"));
+  CHECK(
+      text.ends_with("node.1.name = \"beta\"\nnode.1.address = \"127.0.0.1:0\"\nnode.1.workers = 2\n"
+                     "transport.control = \"auto\"\n"));
 }
 
 TEST_CASE("what is a node's own affair is not in the canonical text") {
