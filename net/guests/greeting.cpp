@@ -45,7 +45,7 @@ introduction parse_introduction(std::string_view line) {
   const auto version = object.find("protocol");
   if (version == object.end() || !version->is_number_integer())
     throw greeting_error("it sent a greeting without a protocol");
-  who.protocol = version->get<int>();
+  who.protocol = version->get<std::int64_t>();
   const auto as = text_in(object, "as");
   if (as == as_member)
     who.as = purpose::member;

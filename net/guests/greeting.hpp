@@ -34,7 +34,7 @@ struct introduction {
   std::string name;  ///< Its own name.
   purpose as{purpose::actors};
   std::string caf{};  ///< Its version of CAF, such as "0.17.6"; only as `actors`.
-  int protocol{guests::protocol};
+  std::int64_t protocol{guests::protocol};
 };
 
 /// The answer of a run.

@@ -83,7 +83,8 @@ void answer_if_due(front_pointer self) {
 
 caf::result<news> take_request(front_pointer self, const news_after& known) {
   auto& my = self->state;
-  if (my.asked) answer(my);  // a guest has one open request
+  // A guest has one open request; an earlier one is answered without news, so that many requests need little memory.
+  if (my.asked) my.asked->answer.deliver(news{.next = my.asked->known.line, .version = my.asked->known.version});
   if (my.options.follows) my.options.follows();
   auto promise = self->make_response_promise<news>();
   my.asked = open_request{known, promise};

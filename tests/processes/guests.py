@@ -159,7 +159,8 @@ class stranger:
         where = json.loads(run.entrance.read_text())
         host, port = where["address"].rsplit(":", 1)
         key = bytes.fromhex(where["secret"]) if secret is None else secret
-        self.socket = socket.create_connection((host, int(port)), timeout=20)
+        self.where = (host, int(port))
+        self.socket = socket.create_connection(self.where, timeout=20)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.arrived = b""
         dialled = os.urandom(32)
@@ -372,7 +373,10 @@ def test_guests_hear_every_line_and_the_end():
         mode = stat.S_IMODE(run.entrance.stat().st_mode)
         assert mode == 0o600, oct(mode)
         run.until(lambda: run.has_written("evaluation"), "an evaluation")
+        guest(run, "pause")
         with visitor(run, "status", "wiring", "news", name="late") as late:
+            late.until(lambda: heard(late.printed().splitlines()), "a line")
+            guest(run, "continue")
             run.wait(0)
             for one in early, late:
                 one.wait(0, within=20)
@@ -381,7 +385,7 @@ def test_guests_hear_every_line_and_the_end():
                 assert heard(printed) == run.lines(), one
                 assert printed[-1].startswith("over: "), one
             printed = late.printed()
-        assert re.search(r"^status: training \d+ 2000$", printed, re.M), printed
+        assert re.search(r"^status: paused \d+ 2000$", printed, re.M), printed
         assert f"wiring: {run.folder.resolve()}\n{(run.folder / 'topology.toml').read_text()}" in printed, printed
         assert not run.entrance.exists()
         assert weights("out") == undisturbed()
@@ -393,6 +397,17 @@ def test_the_last_news_have_the_last_step():
         printed = guest(run, "sleep=300", "halt", "news")
         run.wait(0)
         assert printed[-1] == f"over: {metrics('out')[-1]['step']}", printed
+
+
+def test_the_wiring_of_many_workers():
+    """The plan of a complete graph has a matrix: more than a mebibyte of text."""
+    if not FULL:
+        return print("SKIPPED: only with --full")
+    many = FOUR.replace("count = 4", "count = 96").replace("batch_size = 4", "batch_size = 1")
+    with open_run(wired(many, (LOOP, '[exchange]\nkind = "gossip"\ngraph = "complete"\n'))) as run:
+        printed = guest(run, "wiring", "halt")
+        assert printed[1] == f"wiring: {run.folder.resolve()}", printed[1]
+        run.wait(0)
 
 
 def test_a_continued_run_tells_what_was_written_before():
@@ -541,7 +556,7 @@ def test_a_guest_steers_each_wiring():
 
 def test_a_pause_changes_nothing():
     with open_run(TEXT) as run:
-        printed = guest(run, *["pause", "sleep=30", "continue", "sleep=30"] * 5, "checkpoint", "lr=0.02@1000000000", "news")
+        printed = guest(run, *["pause", "sleep=30", "continue", "sleep=10"] * 5, "checkpoint", "lr=0.02@1000000000", "news")
         run.wait(0)
         stops = [step_in(line) for line in printed if line.startswith("pause: ")]
         assert len(set(stops)) == 5 and stops == sorted(stops), printed
@@ -588,9 +603,60 @@ def test_signals_and_other_guests_end_a_pause():
         assert metrics("out")[-1]["status"] == "interrupted"
 
 
+def test_a_halt_while_a_checkpoint_is_taken_or_written():
+    """Every order is answered, the end is the last line, and nothing is written after it."""
+    several = wired(FOUR, ASYNCHRONOUS["asgd"])  # its checkpoint has several files, which take longer than its end
+    for delay in (0, 0.001, 0.002, 0.003, 0.004, 0.006, 0.01, 0.02) if FULL else (0.002, 0.005):
+        for orders in ("checkpoint", "halt"), ("pause", "checkpoint", "checkpoint", "halt"):
+            with open_run(several, "--overwrite") as run:
+                run.until_trained("out")
+                with raw_guest(run) as one:
+                    one.send(one.handshake())
+                    one.status()
+                    first = one.number + 1
+                    for order in orders:
+                        time.sleep(delay)
+                        one.send(one.request(f"troupe.{order}_run"))
+                    answered = set()
+                    with contextlib.suppress(ConnectionError):
+                        while len(answered) < len(orders):
+                            operation, _, number, _, target, payload = one.message()
+                            if operation == DIRECT and target == ME and b"@<>+troupe.steered" in payload:
+                                answered.add((number & (1 << 60) - 1) - first)
+                run.wait(0)
+                ends = [(line["event"], line["status"]) for line in metrics("out") if line["event"] == "end"]
+                context = f"{orders} after {1000 * delay} ms: {run}"
+                assert ends == [("end", "halted")] and metrics("out")[-1]["event"] == "end", f"{ends} {context}"
+                missing = [order for number, order in enumerate(orders) if number not in answered]
+                assert not missing, f"no answer to {missing} of {context}"
+
+
+def test_a_checkpoint_just_before_the_end():
+    with open_run(TEXT.replace("steps = 2000", "steps = 1000")) as run, raw_guest(run) as one:
+        one.send(one.handshake())
+        with contextlib.suppress(ConnectionError):
+            while True:  # one after the other, until the run is over
+                one.send(one.request("troupe.checkpoint_run"))
+                while b"@<>+troupe.steered" not in one.message()[-1]:
+                    pass
+        run.wait(0)
+        lines = [(line["event"], line["status"], line["step"]) for line in metrics("out")]
+        assert lines[-1] == ("end", "done", 1000) and [line[0] for line in lines].count("end") == 1, lines[-5:]
+
+
+def test_a_checkpoint_that_cannot_be_written_is_refused():
+    with open_run(ENDLESS) as run:
+        run.until_trained("out")
+        (run.folder / "checkpoints").write_text("in the way")
+        printed = guest(run, "checkpoint", "status", "halt")
+        run.wait(0)
+        assert "the checkpoint of step" in run.said() and "not complete" in run.said(), run
+        assert printed[1].startswith("checkpoint: refused"), printed
+
+
 def test_orders_of_two_guests_at_once():
-    with open_run(TEXT) as run, visitor(run, *["pause", "checkpoint", "continue"] * 12, name="a") as one:
-        with visitor(run, *["pause", "lr=0.02", "continue", "status"] * 12, name="b") as other:
+    with open_run(TEXT) as run, visitor(run, *["pause", "checkpoint", "continue"] * 6, name="a") as one:
+        with visitor(run, *["pause", "lr=0.02", "continue", "status"] * 6, name="b") as other:
             for each in one, other:
                 each.wait(0)
                 assert "lost" not in each.printed(), each
@@ -788,8 +854,9 @@ def test_guests_with_certificates():
                     "does not ask for a connection between nodes"):
             assert why in said, f"{why} is missing from: {said}"
         assert "guest alpha" in said and "actors.json" not in said, said
-        assert "halt: step" in attach_with(port, "certs", "watcher", "halt")
+        printed = attach_with(port, "certs", "watcher", "halt", "news")
         run.wait(0)
+        assert "halt: step" in printed and heard(printed.splitlines()) == run.lines(), printed
     assert "is the name of a node" in troupe("check", write("c.toml", certified([port], ["alpha"])), status=2).stderr
     nothing_is_left([port])
 
@@ -959,24 +1026,34 @@ def test_mutations_of_a_conversation():
             one.send(*honest.retold(one))
             while b"troupe.news" not in one.arrived:
                 assert one.read(), one.arrived
+        draw = random.Random(seed)
+        for _ in range(MUTATIONS // 3):  # before it is admitted
+            with stranger(run, mutated([greeting(name=f"m{draw.randrange(4)}")] * 2, draw)) as one:
+                one.say_no_more()
+                assert one.is_shown_the_door()
+            with socket.create_connection(one.where, timeout=20) as other:
+                other.sendall(draw.choice((b"TROUPE-G", b"TROUPE\r\n", b"")) + draw.randbytes(draw.randrange(200)))
         whole = sum(map(len, honest.messages))
         for cut in range(0, whole, 7 if FULL else 41):
             with raw_guest(run, "brief") as one:
                 one.send(b"".join(honest.retold(one))[:cut])
-        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        # Memory that is freed stays with the process (malloc_conf in apps/command.cpp), and the more threads share it, the
+        # more of it is in pieces.
+        most = MOST_MEMORY + MUTATIONS // 500
+        with concurrent.futures.ThreadPoolExecutor(1 if FULL else 4) as pool:
             for number in pool.map(say, range(MUTATIONS // 2)):
                 assert run.process.poll() is None, f"mutation {number} of seed {seed}\n{run}"
                 grown = memory_of(run) - before
-                assert grown < MOST_MEMORY, f"{grown:.0f} MiB more after mutation {number} of seed {seed}"
+                assert grown < most, f"{grown:.0f} MiB more after mutation {number} of seed {seed}"
             guest(run, "continue")
             numbers = iter(range(MUTATIONS // 2, MUTATIONS * 100))
             while run.process.poll() is None:  # while it trains
                 with contextlib.suppress(OSError, AssertionError):
                     say(next(numbers))
-                with contextlib.suppress(OSError, AttributeError, TypeError):
+                with contextlib.suppress(OSError, TypeError):  # it is ending
                     grown = memory_of(run, "VmHWM") - before
         run.wait(0)
-        assert grown < MOST_MEMORY, f"{grown:.0f} MiB more"
+        assert grown < most, f"{grown:.0f} MiB more"
         demand_few_reports(run, time.monotonic() - begin)
         assert "error" not in run.said(), run
     assert weights("out") == expected, f"seed {seed}"
@@ -1021,7 +1098,7 @@ def flood(run, seconds, message, reads=True):
         while time.monotonic() < end and grown < MOST_MEMORY:
             if run.process.poll() is not None:
                 break
-            with contextlib.suppress(OSError, AttributeError, TypeError):  # the run may be ending
+            with contextlib.suppress(OSError, TypeError):  # it may be ending
                 grown = memory_of(run) - before
             if len(left) < 65536:
                 left += b"".join(message(one, number + i) for i in range(100))

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 
-from troupe_command import BINARY, TINY, write
+from troupe_command import BINARY, TINY, carried, write
 
 NAMES = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta"]
 
@@ -112,7 +112,7 @@ class background:
     """A command under way. What it says goes to files, so that no pipe fills or stays open."""
 
     def __init__(self, *arguments, name="command", program=(BINARY,), **more):
-        self.arguments = [*program, *map(str, arguments)]
+        self.arguments = [*program, *carried(arguments)]
         self.out, self.err = pathlib.Path(f"{name}.stdout"), pathlib.Path(f"{name}.stderr")
         with open(self.out, "wb") as out, open(self.err, "wb") as err:
             self.process = subprocess.Popen(self.arguments, stdin=subprocess.DEVNULL, stdout=out, stderr=err, **more)

@@ -46,11 +46,18 @@ def write(name, text):
     return name
 
 
+def carried(arguments):
+    """The arguments of a command, with what carries control messages between nodes: frames or caf, if TROUPE_CONTROL is
+    set, instead of the default."""
+    words, control = [str(word) for word in arguments], os.environ.get("TROUPE_CONTROL")
+    return words + ["--set", f"transport.control={control}"] if control and words[0] in ("run", "node") else words
+
+
 def troupe(*arguments, status=0, timeout=120, binary=BINARY):
     """Runs the command, demands its exit status, and returns what it was: stdout, stderr, and its seconds of wall time and of
     CPU time, which a busy machine hardly changes."""
     begin, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run([binary, *map(str, arguments)], capture_output=True, text=True, timeout=timeout,
+    done = subprocess.run([binary, *carried(arguments)], capture_output=True, text=True, timeout=timeout,
                           stdin=subprocess.DEVNULL, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     done.seconds = time.monotonic() - begin
