@@ -41,7 +41,7 @@ def test_every_output_is_there_and_well_formed():
 
 
 # Keys of the other JSON outputs. Readers rely on them: they may be added to, never taken away or renamed.
-CHECK = {"file", "model", "parameters", "data", "training_samples", "evaluated", "classes_of_a_worker", "sparsity", "mean",
+CHECK = {"control", "file", "model", "parameters", "data", "training_samples", "evaluated", "classes_of_a_worker", "sparsity", "mean",
          "std", "workers", "batch_size", "devices", "loop", "steps_per_epoch", "steps", "budget", "evaluate_every",
          "checkpoint_every", "messages_per_step", "bytes_per_step",
          "messages_between_nodes_per_step", "bytes_between_nodes_per_step",

@@ -474,7 +474,7 @@ def demand_as_far(folder, again):
 
 def steer(text, *options):
     """Does everything that a guest can do to a run, and demands that it has happened."""
-    orders = ("continue", "lr=-0.1", "lr=nan", "lr=inf", "pause", "status", "sleep=100", "status", "pause",
+    orders = ("continue", "lr=-0.1", "lr=nan", "lr=inf", "pause", "sleep=100", "status", "sleep=100", "status", "pause",
               "lr=0.005", "checkpoint", "continue", "sleep=50", "status", "halt", "pause")
     with open_run(text, "--overwrite", *options) as run:
         run.until_trained("out")
@@ -482,7 +482,7 @@ def steer(text, *options):
         run.wait(0)
         assert "ended by a guest" in run.printed(), run
     attached, *answers = printed
-    assert attached == "attached" and len(answers) == len(orders) - 2, printed
+    assert attached == "attached" and len(answers) == len(orders) - 3, printed
     refused = [answer for answer in answers if "refused" in answer]
     assert refused == ["continue: refused: the run is not paused",
                        *(f"lr={rate}: refused: the learning rate must be a finite number that is not negative"
@@ -492,11 +492,11 @@ def steer(text, *options):
     assert first == second and first.startswith("status: paused "), printed
     assert training.startswith("status: training "), printed
     stood, ended = step_in(pause), step_in(halt)
-    assert all(step_in(answer) == stood for answer in (again, rate, checkpoint, proceed)), printed
+    assert all(step_in(answer) == stood for answer in (first, again, rate, checkpoint, proceed)), printed
     assert step_in(training) <= ended and stood < ended, printed
 
     lines = metrics("out")
-    steered = [(line["step"], line["steered"]["what"], line["steered"]["guest"]) for line in lines if line["event"] == "steered"]
+    steered = [(line["step"], line["steered"]["what"], line["steered"]["guest"]) for line in lines if line["steered"]]
     assert steered == [(stood, what, "tester") for what in ("pause", "pause", "learning_rate", "checkpoint", "continue")] + [
         (ended, "halt", "tester")], steered
     change = next(line["steered"] for line in lines if line["steered"] and line["steered"]["what"] == "learning_rate")
@@ -767,7 +767,7 @@ def test_only_so_many_names_are_reported():
     with open_run(ENDLESS) as run:
         for number in range(200):
             with stranger(run, greeting(name=f"other-{number}")) as one:
-                assert "refused" not in one.answer()
+                one.answer()
         guest(run, "halt")
         run.wait(0)
         assert len(run.said().splitlines()) < 100, "too many names are reported"
