@@ -42,7 +42,7 @@ void record_order(coordinator_pointer self, const steering_order& order, std::ui
 
 /// Notes that an order is carried out after `step` steps.
 void complete(coordinator_pointer self, const steering_order& order, std::uint64_t step) {
-  record_order(self, order, step);
+  if (!self->state.finished) record_order(self, order, step);  // nothing follows the last line
   answer(order, {.step = step});
 }
 

@@ -176,6 +176,7 @@ class entrance::hall : public std::enable_shared_from_this<entrance::hall> {
 
  private:
   void greeted(const arrival_pointer& guest, const introduction& who, std::vector<std::byte> already) {
+    forget_the_gone();
     const auto proven = guest->bytes->name_of_guest();
     const auto name = proven.empty() ? who.name : proven;
     if (const auto objection = objection_to(who, name, !proven.empty()); !objection.empty())

@@ -47,6 +47,7 @@ struct front_state {
   std::shared_ptr<alarm> on_news = std::make_shared<alarm>();
   std::uint64_t subscription{0};
   caf::actor_clock::time_point next_answer{};
+  std::uint64_t read{0};  ///< The line after which the guest has asked last.
   std::shared_ptr<answer_line> line = std::make_shared<answer_line>();
   std::map<std::uint64_t, caf::typed_response_promise<steered>> orders;  ///< Requests that the run has not answered.
   std::uint64_t next_order{0};
@@ -76,8 +77,11 @@ void answer_if_due(front_pointer self) {
   if (!my.options.feed->has_news(my.asked->known)) return;
   my.on_news->is_set = false;
   const auto now = self->clock().now();
-  if (now < my.next_answer) return self->delayed_send(self, my.next_answer - now, tick_atom_v);
+  // A guest that reads on gets the rest of the history at once.
+  const auto reads_on = my.asked->known.line > my.read;
+  if (now < my.next_answer && !reads_on) return self->delayed_send(self, my.next_answer - now, tick_atom_v);
   my.next_answer = now + between_news;
+  my.read = my.asked->known.line;
   answer(my);
 }
 

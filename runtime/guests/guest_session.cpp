@@ -22,6 +22,7 @@ constexpr std::chrono::milliseconds beat{1'000};
 
 /// How long a guest that follows the run may take to hear of its end and leave.
 constexpr std::chrono::milliseconds time_to_leave{300};
+constexpr std::uint64_t most_rounds_to_leave = 10;
 
 }  // namespace
 
@@ -60,7 +61,7 @@ void guest_session::serve(const std::shared_ptr<transport::guest_arrival>& guest
   basp::small_config config{beat};
   add_messages(config);
   caf::actor_system system{config};
-  options_.front.follows = [this] { follows_ = true; };
+  options_.front.follows = [this] { ++requests_; };
   const auto front = spawn_front(system, options_.front);
   const auto pair = basp::make_socket_pair();
   const auto moves =
@@ -80,7 +81,11 @@ void guest_session::serve(const std::shared_ptr<transport::guest_arrival>& guest
   {
     std::unique_lock lock{mutex_};
     changed_.wait(lock, [&] { return left_ || closing_; });
-    if (!left_ && follows_) changed_.wait_for(lock, time_to_leave, [&] { return left_; });
+    // A guest that has much to read asks again and again.
+    for (std::uint64_t round = 0, before = 0; !left_ && requests_ != before && round < most_rounds_to_leave; ++round) {
+      before = requests_;
+      changed_.wait_for(lock, time_to_leave, [&] { return left_; });
+    }
   }
   // Closed on the io thread, which calls nothing of this session afterwards.
   std::mutex closing;

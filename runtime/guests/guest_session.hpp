@@ -9,6 +9,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -50,7 +51,8 @@ class guest_session {
   std::condition_variable changed_;
   bool closing_{false}, left_{false};
   std::string why_;
-  std::atomic<bool> follows_{false}, ended_{false};
+  std::atomic<std::uint64_t> requests_{0};  ///< Requests for news.
+  std::atomic<bool> ended_{false};
   std::thread thread_;
 };
 

@@ -126,7 +126,10 @@ void file_journal::write(const record& line) {
   }
   shown_->write(line);
   if (feed_) feed_->add(text);
-  if (feed_ && ends) feed_->close();
+  if (feed_ && ends) {
+    feed_->set_progress(line.step);
+    feed_->close();
+  }
   latest_ = line;
   // Last, and not in the constructor: fonts and plugins take a moment, and neither the first step nor the user should
   // wait for them.
