@@ -47,7 +47,7 @@ struct front_state {
   std::shared_ptr<alarm> on_news = std::make_shared<alarm>();
   std::uint64_t subscription{0};
   caf::actor_clock::time_point next_answer{};
-  std::uint64_t read{0};  ///< The line after which the guest has asked last.
+  std::optional<std::uint64_t> continues_at;  ///< The next line, if the last answer had no room for it.
   std::shared_ptr<answer_line> line = std::make_shared<answer_line>();
   std::map<std::uint64_t, caf::typed_response_promise<steered>> orders;  ///< Requests that the run has not answered.
   std::uint64_t next_order{0};
@@ -66,7 +66,9 @@ using front_pointer = front_interface::stateful_pointer<front_state>;
 
 void answer(front_state& my) {
   auto asked = *std::exchange(my.asked, std::nullopt);
-  asked.answer.deliver(my.options.feed->after(asked.known));
+  auto all = my.options.feed->after(asked.known);
+  my.continues_at = all.version == asked.known.version ? std::optional{all.next} : std::nullopt;
+  asked.answer.deliver(std::move(all));
 }
 
 /// Answers the request for news if there are any, and if the last answer was some time ago.
@@ -78,10 +80,9 @@ void answer_if_due(front_pointer self) {
   my.on_news->is_set = false;
   const auto now = self->clock().now();
   // A guest that reads on gets the rest of the history at once.
-  const auto reads_on = my.asked->known.line > my.read;
+  const auto reads_on = my.continues_at == my.asked->known.line;
   if (now < my.next_answer && !reads_on) return self->delayed_send(self, my.next_answer - now, tick_atom_v);
   my.next_answer = now + between_news;
-  my.read = my.asked->known.line;
   answer(my);
 }
 
