@@ -25,7 +25,7 @@ def crc32c(data):
 
 def frame(kind, to=0, place=0, total=0, payload=b"", claimed=None, elements=0):
     """A frame as docs/protocol.md specifies it; `claimed` is the size that the header says instead of the payload's."""
-    header = struct.pack("<4sHBBBBBBIQIIQQIIqqqdQQI", b"TTRP", 9, kind, 0, 0, 0, 0, 0, to, 0, 0, 0, 0, 0, place, 0, 0,
+    header = struct.pack("<4sHBBBBBBIQIIQQIIqqqdQQI", b"TTRP", 10, kind, 0, 0, 0, 0, 0, to, 0, 0, 0, 0, 0, place, 0, 0,
                          total, 0, 1.0, elements, len(payload) if claimed is None else claimed, crc32c(payload))
     return header + struct.pack("<I", crc32c(header)) + payload
 
