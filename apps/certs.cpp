@@ -31,8 +31,7 @@ void make(const certs_options& given) {
   }
   for (const auto& path : written) std::cout << for_terminal(path.string()) << "\n";
   std::cout << "A node or guest needs its own certificate and key, and authority.crt. Keep authority.key to yourself: "
-               "whoever has "
-               "it can join a run.\n";
+               "whoever has it can join a run.\n";
 }
 
 }  // namespace

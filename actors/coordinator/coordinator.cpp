@@ -26,7 +26,8 @@ void hand_out(coordinator_pointer self) {
 void finish(coordinator_pointer self) {
   auto& my = self->state;
   if (my.finished) return;
-  my.reports.clear();  // reports of steps after the end, if an evaluation has stopped a run that was continued
+  my.reports.clear();   // reports of steps after the end, if an evaluation has stopped a run that was continued
+  complete_halt(self);  // the run may have ended before all workers have answered
   my.finished = true;
   refuse_orders(self);
   auto end = my.totals.end_of(my.latest.line, my.status, my.stopped_by);
@@ -256,13 +257,17 @@ void halt(coordinator_pointer self, std::string status) {
     my.to_answer_halt.insert(rank);
     return control::halt{rank};
   });
-  const auto give_up = [self] {
-    const auto& silent = self->state.to_answer_halt;
-    if (silent.empty()) return;
-    const auto first = label_of_worker(static_cast<std::uint32_t>(*silent.begin())).name;
-    self->quit(make_error(errc::peer_lost, first + " did not halt within run.timeout"));
+  expect(self, "halt", [self] { return self->state.to_answer_halt; });
+}
+
+void expect(coordinator_pointer self, const std::string& what, std::function<std::set<rank_id>()> silent) {
+  const auto give_up = [self, what, silent = std::move(silent)] {
+    const auto missing = silent();
+    if (missing.empty()) return;
+    const auto first = label_of_worker(static_cast<std::uint32_t>(*missing.begin())).name;
+    self->quit(make_error(errc::peer_lost, first + " did not " + what + " within run.timeout"));
   };
-  self->delayed_send(self, my.options.timeout, done_atom_v,
+  self->delayed_send(self, self->state.options.timeout, done_atom_v,
                      completion{std::make_shared<std::function<void()>>(give_up)});
 }
 
@@ -275,20 +280,23 @@ void admit(coordinator_pointer self, delivery::kind what, rank_id from, std::uin
                                           [work = std::move(work)](const delivery&) { work(); });
 }
 
-/// Returns whether a worker can have started this many steps. Another node may send anything.
-bool is_plausible(const coordinator_state& my, std::uint64_t steps) {
+/// Ends the run and returns true if a worker reports more steps than it can have started. Another node may send
+/// anything.
+template <class Answer>
+bool quits_because_of(coordinator_pointer self, const Answer& answer) {
+  const auto& my = self->state;
   const auto most_of_each = my.queue ? my.workers.size() : 1;
-  return steps / most_of_each <= my.options.when.steps;
+  if (answer.steps / most_of_each <= my.options.when.steps) return false;
+  self->quit(make_error(errc::mismatch, label_of_worker(static_cast<std::uint32_t>(answer.rank)).name + " reports " +
+                                            std::to_string(answer.steps) + " steps, which are more than the run has"));
+  return true;
 }
 
 /// Takes the answer of a worker that was told to halt.
 void take_halted(coordinator_pointer self, const control::halted& answer) {
   auto& my = self->state;
   if (my.to_answer_halt.erase(answer.rank) == 0) return;  // another node may send it unasked
-  if (!is_plausible(my, answer.steps))
-    return self->quit(make_error(errc::mismatch, label_of_worker(static_cast<std::uint32_t>(answer.rank)).name +
-                                                     " reports " + std::to_string(answer.steps) +
-                                                     " steps, which are more than the run has"));
+  if (quits_because_of(self, answer)) return;
   admit(self, delivery::kind::halted, answer.rank, answer.steps, [self, answer] {
     auto& my = self->state;
     my.ends[static_cast<std::size_t>(answer.rank)] = answer.steps;
@@ -373,8 +381,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinat
       },
       [self](const control::halted& answer) { take_halted(self, answer); },
       [self](const control::held& answer) {
-        if (!is_plausible(self->state, answer.steps))
-          return self->quit(make_error(errc::mismatch, "a worker reports more steps than the run has"));
+        if (quits_because_of(self, answer)) return;
         admit(self, delivery::kind::held, answer.rank, answer.steps, [self, answer] { take_held(self, answer); });
       },
       [self](const control::stopped& answer) {

@@ -104,14 +104,6 @@ std::uint64_t barrier_after(const coordinator_state& my) {
   return barrier;
 }
 
-/// Tells the workers of the learning rates that were set before.
-void tell_of_rates(coordinator_pointer self) {
-  const auto& changes = self->state.options.lr_over_time.changes;
-  if (!changes) return;
-  for (const auto& change : changes->all())
-    tell_all(self, [&](rank_id rank) { return control::change_rate{rank, change.from, std::bit_cast<std::uint64_t>(change.lr)}; });
-}
-
 /// Continues a run that is restored.
 void continue_restored(coordinator_pointer self) {
   auto& my = self->state;
@@ -127,7 +119,8 @@ void continue_restored(coordinator_pointer self) {
   self->send(my.recorder, record_atom_v, line);
   if (my.best) self->send(my.recorder, keep_atom_v, *my.best);
   my.options.restored.reset();
-  tell_of_rates(self);
+  if (const auto& changes = my.options.lr_over_time.changes)
+    for (const auto& change : changes->all()) announce(self, change);
   if (my.options.max_seconds) {
     const std::chrono::duration<double> elapsed{line.seconds};
     const auto left = *my.options.max_seconds - std::chrono::duration_cast<std::chrono::milliseconds>(elapsed);

@@ -171,7 +171,14 @@ void restore_run(coordinator_pointer self);
 /// Notes that one worker or server is restored.
 void take_restored(coordinator_pointer self);
 
+/// Ends the run unless `silent()`, the workers that have not answered yet, is empty after run.timeout. `what`: what
+/// they were told to do.
+void expect(coordinator_pointer self, const std::string& what, std::function<std::set<rank_id>()> silent);
+
 // In coordinator_steering.cpp.
+
+/// Tells the workers from when on another learning rate applies.
+void announce(coordinator_pointer self, const rate_changes::change& change);
 
 /// Carries out an order of a guest, or refuses it.
 void take_order(coordinator_pointer self, const steering_order& order);

@@ -10,9 +10,9 @@
 #include <caf/all.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <numeric>
+#include <set>
 #include <utility>
 
 namespace troupe {
@@ -46,16 +46,12 @@ void complete(coordinator_pointer self, const steering_order& order, std::uint64
   answer(order, {.step = step});
 }
 
-/// Ends the run if a worker does not answer in time.
+/// Ends the run if a worker does not answer the last question in time.
 void expect_answers(coordinator_pointer self, const std::string& what) {
-  const auto give_up = [self, what, round = ++self->state.steering.round] {
+  expect(self, what, [self, round = ++self->state.steering.round] {
     const auto& steering = self->state.steering;
-    if (steering.round != round || steering.awaited.empty() || steering.now == phase::none) return;
-    const auto first = label_of_worker(static_cast<std::uint32_t>(*steering.awaited.begin())).name;
-    self->quit(make_error(errc::peer_lost, first + " did not " + what + " within run.timeout"));
-  };
-  self->delayed_send(self, self->state.options.timeout, done_atom_v,
-                     completion{std::make_shared<std::function<void()>>(give_up)});
+    return steering.round == round && steering.now != phase::none ? steering.awaited : std::set<rank_id>{};
+  });
 }
 
 /// Tells all workers to hold.
@@ -95,9 +91,7 @@ void change_rate(coordinator_pointer self, const steering_order& order) {
   auto& my = self->state;
   const rate_changes::change change{.from = std::max(order.step, my.steering.from), .lr = order.lr};
   my.options.lr_over_time.changes->set(change);
-  tell_all(self, [&](rank_id rank) {
-    return control::change_rate{rank, change.from, std::bit_cast<std::uint64_t>(change.lr)};
-  });
+  announce(self, change);
 }
 
 /// Lets the run go on after the last order.
@@ -136,6 +130,10 @@ std::string name_of(steering_order::kind what) {
       return "learning_rate";
   }
   return "unknown";
+}
+
+void announce(coordinator_pointer self, const rate_changes::change& change) {
+  tell_all(self, [&](rank_id rank) { return control::change_rate{rank, change.from, change.lr}; });
 }
 
 void take_order(coordinator_pointer self, const steering_order& order) {

@@ -5,7 +5,6 @@
 #include "troupe/actors/wire/fields.hpp"
 #include "troupe/algorithms/messages/messages.hpp"
 
-#include <caf/meta/type_name.hpp>
 #include <caf/replies_to.hpp>
 #include <caf/typed_actor.hpp>
 
@@ -21,7 +20,7 @@ requires requires {
   Message::name;
 }
 typename F::result_type inspect(F& f, Message& x) {
-  return with_fields(x, [&f](auto&... fields) { return f(caf::meta::type_name(Message::name), fields...); });
+  return with_fields(x, [&f](auto&... fields) { return inspect_fields(f, Message::name, fields...); });
 }
 
 // From the coordinator to a worker. --------------------------------------------------------------------------------
@@ -83,12 +82,12 @@ struct stop_at {
   std::uint64_t steps{0};
 };
 
-/// The learning rate has these bits, before the schedule is applied, from the step after `from` completed ones on.
+/// The learning rate is `lr`, before the schedule is applied, from the step after `from` completed ones on.
 struct change_rate {
   static constexpr const char* name = "change_rate";
   rank_id rank{};
   std::uint64_t from{0};
-  std::uint64_t lr_bits{0};  ///< A double; CAF's network format does not keep every double.
+  double lr{0};
 };
 
 // From a worker to the coordinator, besides `milestone`, which reports a step. -------------------------------------

@@ -3,6 +3,7 @@
 // it over its own network format or, worse, sends an empty one in its place.
 #pragma once
 
+#include "troupe/actors/wire/fields.hpp"
 #include "troupe/actors/wire/reformation.hpp"
 #include "troupe/algorithms/messages/run_state.hpp"
 
@@ -12,8 +13,6 @@
 #include <caf/sec.hpp>
 #include <caf/serializer.hpp>
 
-#include <bit>
-#include <cstdint>
 #include <string>
 #include <type_traits>
 
@@ -29,38 +28,10 @@ typename Inspector::result_type inspect(Inspector& f, key& x) {
   return f(caf::meta::type_name("key"), x.place, x.part);
 }
 
-namespace detail {
-
-/// Whether an inspector reads or writes CAF's network format.
-template <class Inspector>
-constexpr bool is_caf_format = std::is_base_of_v<caf::serializer, std::decay_t<Inspector>> ||
-                               std::is_base_of_v<caf::deserializer, std::decay_t<Inspector>>;
-
-/// A field that travels as its bits: CAF's own format does not keep every double.
-struct exact {
-  double& value;
-};
-
-template <class Inspector>
-typename Inspector::result_type inspect(Inspector& f, exact& x) {
-  if constexpr (is_caf_format<Inspector>) {
-    auto bits = std::bit_cast<std::uint64_t>(x.value);
-    auto result = f(bits);
-    x.value = std::bit_cast<double>(bits);
-    return result;
-  } else {
-    return f(caf::meta::type_name("exact"), x.value);
-  }
-}
-
-}  // namespace detail
-
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, milestone& x) {
-  detail::exact loss{x.loss_sum}, data{x.data_wait}, busy{x.busy}, cpu{x.cpu}, loading{x.loading_cpu},
-      exchange{x.exchange_wait};
-  return f(caf::meta::type_name("milestone"), x.rank, x.step, loss, x.sample_count, x.correct, x.classified,
-           x.bytes_sent, data, busy, cpu, loading, exchange);
+  return inspect_fields(f, "milestone", x.rank, x.step, x.loss_sum, x.sample_count, x.correct, x.classified,
+                        x.bytes_sent, x.data_wait, x.busy, x.cpu, x.loading_cpu, x.exchange_wait);
 }
 
 template <class Inspector>

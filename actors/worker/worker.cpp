@@ -7,7 +7,6 @@
 #include <caf/all.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -432,7 +431,7 @@ worker_actor::extend<caf::reacts_to<tick_atom>>::behavior_type worker(worker_poi
         walk(self);
       },
       [self](const control::change_rate& change) {
-        if (const auto& rates = self->state.options.rates) rates->set({change.from, std::bit_cast<double>(change.lr_bits)});
+        if (const auto& rates = self->state.options.rates) rates->set({change.from, change.lr});
       },
       [self](const control::finish& end) {
         auto& my = self->state;

@@ -1,6 +1,6 @@
 #include "troupe/apps/running/actors.hpp"
 
-#include "troupe/apps/console/messages.hpp"
+#include "troupe/apps/console/address_option.hpp"
 #include "troupe/files/error.hpp"
 #include "troupe/net/guests/entrance_file.hpp"
 #include "troupe/net/security/secret.hpp"
@@ -9,11 +9,8 @@
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/tools/drawing/drawing.hpp"
 
-#include <CLI/CLI.hpp>
-
 #include <system_error>
 #include <utility>
-#include <vector>
 
 namespace troupe::apps {
 
@@ -38,6 +35,9 @@ class entrance_file {
   std::filesystem::path path_;
 };
 
+/// No address is not the default address: a file with [[node]] takes none.
+constexpr address_option entrance_option{.name = "--actors", .by_default = "", .example = default_entrance};
+
 bool has_nodes(const plan& plan) {
   return !plan.file.nodes.empty();
 }
@@ -45,22 +45,14 @@ bool has_nodes(const plan& plan) {
 }  // namespace
 
 void add_actors_option(CLI::App& command, actors_option& given) {
-  command
-      .add_option_function<std::vector<std::string>>(
-          "--actors",
-          [&given](const std::vector<std::string>& values) { given.address = values.empty() ? "" : values[0]; },
-          "Let other programs attach to the run as guests, to observe and steer it: at the port of the first node or, "
-          "without [[node]], at this address (default: 127.0.0.1:8266; port 0 chooses a free one)")
-      ->type_name("[HOST:PORT]")
-      ->expected(0, 1);
+  add_address_option(
+      command, entrance_option, given.address,
+      "Let other programs attach to the run as guests, to observe and steer it: at the port of the first "
+      "node or, without [[node]], at this address (default: 127.0.0.1:8266; port 0 chooses a free one)");
 }
 
 void settle(actors_option& given, std::filesystem::path& file) {
-  if (!given.address || given.address->empty() || parse_endpoint(*given.address)) return;
-  if (!file.empty())
-    throw input_error("--actors: \"" + *given.address + "\" is not an address; expected one such as " +
-                      default_entrance);
-  file = std::exchange(*given.address, "");
+  settle(entrance_option, given.address, file);
 }
 
 void check_entrance(const actors_option& given, const plan& plan) {

@@ -1,39 +1,32 @@
 #include "troupe/apps/running/dashboard.hpp"
 
+#include "troupe/apps/console/address_option.hpp"
 #include "troupe/apps/console/messages.hpp"
-#include "troupe/files/error.hpp"
 #include "troupe/net/channels/endpoint.hpp"
 #include "troupe/runtime/emulation/network.hpp"
 #include "troupe/tools/watching/watched_display.hpp"
 
-#include <CLI/CLI.hpp>
-
 #include <string>
 #include <utility>
-#include <vector>
 
 namespace troupe::apps {
 
+namespace {
+
+constexpr address_option page_option{
+    .name = "--dashboard", .by_default = default_dashboard, .example = default_dashboard};
+
+}  // namespace
+
 void add_dashboard_option(CLI::App& command, dashboard_option& given) {
-  command
-      .add_option_function<std::vector<std::string>>(
-          "--dashboard",
-          [&given](const std::vector<std::string>& values) {
-            given.address = values.empty() || values[0].empty() ? default_dashboard : values[0];
-          },
-          "Serve a page about the run while it trains, and metrics for Prometheus, at this address (default: "
-          "127.0.0.1:8265; port 0 chooses a free one); beyond this host, only with the token in the printed URL")
-      ->type_name("[HOST:PORT]")
-      ->expected(0, 1);
+  add_address_option(
+      command, page_option, given.address,
+      "Serve a page about the run while it trains, and metrics for Prometheus, at this address (default: "
+      "127.0.0.1:8265; port 0 chooses a free one); beyond this host, only with the token in the printed URL");
 }
 
 void settle(dashboard_option& given, std::filesystem::path& file) {
-  if (!given.address) return;
-  if (parse_endpoint(*given.address)) return;
-  if (!file.empty())
-    throw input_error("--dashboard: \"" + *given.address + "\" is not an address; expected one such as " +
-                      default_dashboard);
-  file = std::exchange(*given.address, default_dashboard);
+  settle(page_option, given.address, file);
 }
 
 std::unique_ptr<telemetry::display> watched(std::unique_ptr<telemetry::display> shown, const watched_run& run,

@@ -121,7 +121,6 @@ gate::header gate::read_header() const {
   return {.operation = std::to_integer<std::uint8_t>(header_[0]),
           .flags = std::to_integer<std::uint8_t>(header_[3]),
           .payload_bytes = big_endian<std::uint32_t>(header_.data() + 4),
-          .source = big_endian<std::uint64_t>(header_.data() + 16),
           .target = big_endian<std::uint64_t>(header_.data() + 24)};
 }
 

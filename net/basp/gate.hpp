@@ -61,7 +61,7 @@ class gate {
   struct header {
     std::uint8_t operation{0}, flags{0};
     std::uint32_t payload_bytes{0};
-    std::uint64_t source{0}, target{0};
+    std::uint64_t target{0};
   };
   enum class verdict : std::uint8_t { pass, drop };
 

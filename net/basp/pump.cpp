@@ -22,12 +22,13 @@ using cause = pump_end::cause;
 /// Bytes that are read at once. Also limits what waits in the pump for CAF or for the other side.
 constexpr std::size_t piece_bytes = 16 * 1024;
 
-/// How often limits and deadlines are looked at.
-constexpr std::chrono::milliseconds tick_interval{50};
+/// How often limits are looked at. Deadlines alone need fewer looks.
+constexpr std::chrono::milliseconds with_limits{50};
+constexpr int looks_per_silence = 16;
 
-/// A process that was suspended has missed few ticks, however long ago it last received anything.
-bool is_long(int quiet_ticks, std::chrono::milliseconds silence) {
-  return quiet_ticks * tick_interval * 2 >= silence;
+std::chrono::milliseconds interval_of(const pump_limits& limits) {
+  const auto is_limited = limits.bytes_per_second > 0 || limits.messages_per_second > 0;
+  return is_limited ? with_limits : std::min(limits.silence, limits.stall) / looks_per_silence;
 }
 
 bool would_block(int problem) {
@@ -182,8 +183,9 @@ void pump::write_remote() {
 
 /// Lets more arrive as time passes, and ends a connection that is silent or stalled.
 void pump::tick() {
-  timer_.expires_after(tick_interval);
-  timer_.async_wait([self = shared_from_this()](boost::system::error_code error) {
+  const auto interval = interval_of(limits_);
+  timer_.expires_after(interval);
+  timer_.async_wait([self = shared_from_this(), interval](boost::system::error_code error) {
     if (error || !self->socket_.is_open()) return;
     auto& my = *self;
     const auto now = steady_clock::now();
@@ -197,7 +199,9 @@ void pump::tick() {
     boost::system::error_code ignored;
     const auto waits = my.socket_.available(ignored) > 0;  // data has arrived, and is not read yet
     my.quiet_ticks_ = waits ? 0 : my.quiet_ticks_ + 1;
-    if (is_long(my.quiet_ticks_, my.limits_.silence) && now - my.heard_ > my.limits_.silence)
+    // A process that was suspended has missed few ticks, however long ago it last received anything.
+    const auto is_quiet = my.quiet_ticks_ * interval * 2 >= my.limits_.silence;
+    if (is_quiet && now - my.heard_ > my.limits_.silence)
       return my.end(cause::silent, "it was silent for " + std::to_string(my.limits_.silence.count()) + " ms");
     if (!my.out_.empty() && now - my.written_ > my.limits_.stall)
       return my.end(cause::silent, "it read nothing for " + std::to_string(my.limits_.stall.count()) + " ms");

@@ -72,11 +72,16 @@ class channel_factory {
 /// Returns channels without a handshake, for a network in which every machine is trusted.
 std::shared_ptr<const channel_factory> plain_channels();
 
-/// Returns channels whose ends prove to each other that they have the secret, without revealing it. What follows is
-/// neither encrypted nor authenticated: this protects against other users of the same host, not in a network. Guests
-/// have a secret of their own, so that none of them can join as a node; without one, guests are refused.
-std::shared_ptr<const channel_factory> secret_channels(
-    const security::shared_secret& secret, const std::optional<security::shared_secret>& of_guests = std::nullopt);
+/// The secrets that the accepting side knows. Guests have one of their own, so that none of them can join as a node.
+struct channel_secrets {
+  std::optional<security::shared_secret> of_nodes{};   ///< Without it, nodes are refused.
+  std::optional<security::shared_secret> of_guests{};  ///< Without it, guests are refused.
+};
+
+/// Returns channels whose ends prove to each other that they have a secret, without revealing it. What follows is
+/// neither encrypted nor authenticated: this protects against other users of the same host, not in a network. Only with
+/// the secret of nodes can a node be dialled.
+std::shared_ptr<const channel_factory> secret_channels(const channel_secrets& known);
 
 /// Returns the channel of a guest that has dialled a node and has the secret of guests.
 std::unique_ptr<channel> secret_channel_of_guest(int socket, const security::shared_secret& secret);

@@ -29,11 +29,6 @@ constexpr std::string_view greeting_of_node = "TROUPE\r\n", greeting_of_guest = 
 static_assert(greeting_of_node.size() == greeting_of_guest.size());
 constexpr auto greeting_bytes = greeting_of_node.size();
 
-/// The secrets of nodes and of guests, as far as they may connect.
-struct secrets {
-  std::optional<security::shared_secret> of_nodes, of_guests;
-};
-
 constexpr std::size_t challenge_bytes = 32, proof_bytes = 32;
 
 using challenge = std::array<std::byte, challenge_bytes>;
@@ -67,7 +62,7 @@ constexpr std::string_view of_accepted = "accepted", of_dialled = "dialled ";
 class secret_channel final : public plain_channel {
  public:
   /// Makes the channel of the accepting side.
-  secret_channel(int socket, const secrets& known)
+  secret_channel(int socket, const channel_secrets& known)
       : plain_channel(socket), known_(known), own_(random_challenge()), awaited_(greeting_bytes + challenge_bytes) {}
 
   /// Makes the channel of the dialling side.
@@ -179,7 +174,7 @@ class secret_channel final : public plain_channel {
       throw handshake_error("it has another secret");
   }
 
-  secrets known_;                     ///< On the accepting side.
+  channel_secrets known_;             ///< On the accepting side.
   security::shared_secret secret_{};  ///< The one that both sides must know.
   bool dialled_{false};
   bool guest_{false};
@@ -193,7 +188,7 @@ class secret_channel final : public plain_channel {
 
 class secret_channel_factory final : public channel_factory {
  public:
-  explicit secret_channel_factory(const secrets& known) : known_(known) {}
+  explicit secret_channel_factory(const channel_secrets& known) : known_(known) {}
   std::unique_ptr<channel> accepted(int socket) const override {
     return std::make_unique<secret_channel>(socket, known_);
   }
@@ -202,14 +197,13 @@ class secret_channel_factory final : public channel_factory {
   }
 
  private:
-  secrets known_;
+  channel_secrets known_;
 };
 
 }  // namespace
 
-std::shared_ptr<const channel_factory> secret_channels(const security::shared_secret& secret,
-                                                       const std::optional<security::shared_secret>& of_guests) {
-  return std::make_shared<secret_channel_factory>(secrets{secret, of_guests});
+std::shared_ptr<const channel_factory> secret_channels(const channel_secrets& known) {
+  return std::make_shared<secret_channel_factory>(known);
 }
 
 std::unique_ptr<channel> secret_channel_of_guest(int socket, const security::shared_secret& secret) {

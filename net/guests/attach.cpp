@@ -37,12 +37,10 @@ constexpr milliseconds beat{500}, silence{10'000};
 /// A connection to a run, and the thread that moves its bytes.
 class open_connection {
  public:
-  open_connection(caf::actor_system& system, const std::shared_ptr<asio::io_context>& io, guests::dialled&& to,
-                  int local)
+  open_connection(const std::shared_ptr<asio::io_context>& io, guests::dialled&& to, int local)
       : io_(io),
         pump_(std::make_shared<basp::pump>(
-            io_, std::move(to.socket), std::move(to.bytes), local,
-            basp::gate_options{.accepts = false, .own_node = basp::node_of(system), .actors = {}, .messages = {}},
+            io_, std::move(to.socket), std::move(to.bytes), local, basp::gate_options{.accepts = false},
             basp::pump_limits{.silence = silence, .stall = silence}, [](const basp::pump_end&) {})),
         work_(asio::make_work_guard(*io_)) {
     pump_->start(std::move(to.already));
@@ -78,7 +76,7 @@ run_handle attach_over(caf::actor_system& system, const std::string& where, cons
   guests::dialled to = guests::dial(how, {.name = name, .as = guests::purpose::actors, .caf = guests::caf_version()});
   run_handle run{.observer = {}, .control = {}, .node = to.answer.node, .version = to.answer.version, .connection = {}};
   const auto pair = basp::make_socket_pair();
-  run.connection = std::make_shared<open_connection>(system, how.io, std::move(to), pair.ours);
+  run.connection = std::make_shared<open_connection>(how.io, std::move(to), pair.ours);
   const auto actor =
       caf::actor_cast<run_actor>(basp::ask_for_actor(system, pair.theirs, system.message_types<run_actor>(), patience));
   run.observer = actor;

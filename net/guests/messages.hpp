@@ -56,8 +56,9 @@ struct wiring_request {};
 /// What a run is.
 struct wiring {
   std::string topology;  ///< The topology file with all defaults, as in topology.toml of the results.
-  std::string plan;      ///< The plan as one JSON object, as `troupe check --json` prints it.
-  std::string folder;    ///< The results folder.
+  /// The plan as one JSON object, as `troupe check --json` prints it; empty if it is too large for a message.
+  std::string plan;
+  std::string folder;  ///< The results folder.
 };
 
 template <class Inspector>

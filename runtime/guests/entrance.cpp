@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <list>
@@ -59,11 +60,14 @@ class greeter : public std::enable_shared_from_this<greeter> {
 
   bool is_done() const { return done_; }
 
-  void close() {
-    timer_.cancel();
-    done_ = true;
-    boost::system::error_code ignored;
-    guest_->socket.close(ignored);
+  /// Disconnects the guest if it has not greeted yet. Any thread may call it.
+  void close_soon() {
+    asio::post(*guest_->io, [self = shared_from_this()] {
+      if (self->done_.exchange(true)) return;
+      self->timer_.cancel();
+      boost::system::error_code ignored;
+      self->guest_->socket.close(ignored);
+    });
   }
 
  private:
@@ -100,7 +104,7 @@ class greeter : public std::enable_shared_from_this<greeter> {
   }
 
   void fail(const std::string& why) {
-    if (std::exchange(done_, true)) return;
+    if (done_.exchange(true)) return;
     timer_.cancel();
     listener_.failed(guest_, why);
   }
@@ -109,7 +113,7 @@ class greeter : public std::enable_shared_from_this<greeter> {
   asio::steady_timer timer_;
   listener listener_;
   std::string line_;
-  bool done_{false};
+  std::atomic<bool> done_{false};  ///< Set on the io thread only.
 };
 
 /// Writes a short text at once; a fresh connection has room for it. Returns whether it is written.
@@ -146,8 +150,10 @@ class entrance::hall : public std::enable_shared_from_this<entrance::hall> {
     {
       const std::lock_guard lock{mutex_};
       if (closed_) return;
+      greeting_.remove_if([](const auto& other) { return other->is_done(); });
+      sessions_.remove_if([](const auto& session) { return session->has_ended(); });
       if (greeting_.size() >= most_greeting) {
-        greeting_.front()->close();
+        greeting_.front()->close_soon();
         greeting_.pop_front();
       }
       greeting_.push_back(one);
@@ -167,7 +173,7 @@ class entrance::hall : public std::enable_shared_from_this<entrance::hall> {
       const std::lock_guard lock{mutex_};
       closed_ = true;
       steer_ = {};
-      for (const auto& one : std::exchange(greeting_, {})) one->close();
+      for (const auto& one : std::exchange(greeting_, {})) one->close_soon();
       sessions = std::exchange(sessions_, {});
     }
     for (const auto& session : sessions) session->begin_closing();
@@ -176,12 +182,10 @@ class entrance::hall : public std::enable_shared_from_this<entrance::hall> {
 
  private:
   void greeted(const arrival_pointer& guest, const introduction& who, std::vector<std::byte> already) {
-    forget_the_gone();
     const auto proven = guest->bytes->name_of_guest();
     const auto name = proven.empty() ? who.name : proven;
     if (const auto objection = objection_to(who, name, !proven.empty()); !objection.empty())
       return refuse(guest, name, objection);
-    forget_the_gone();
     admit(guest, name, std::move(already));
   }
 
@@ -265,7 +269,6 @@ class entrance::hall : public std::enable_shared_from_this<entrance::hall> {
 
   /// Refuses a guest, whose name may be unknown, and closes its connection.
   void refuse(const arrival_pointer& guest, const std::string& name, const std::string& why) {
-    forget_the_gone();
     write_now(*guest->bytes, line_of(answer{.refusal = why, .version = options_.version}));
     boost::system::error_code ignored;
     guest->socket.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
@@ -280,12 +283,6 @@ class entrance::hall : public std::enable_shared_from_this<entrance::hall> {
   /// Called on the thread of the session.
   void take_leave(const std::string& name, const std::string& why) {
     say("left " + name, "guest " + name + " has left: " + why);
-  }
-
-  void forget_the_gone() {
-    const std::lock_guard lock{mutex_};
-    greeting_.remove_if([](const auto& one) { return one->is_done(); });
-    sessions_.remove_if([](const auto& session) { return session->has_ended(); });
   }
 
   /// Reports something about a name, unless something of the same kind was reported lately.

@@ -26,6 +26,9 @@ struct open_request {
   caf::typed_response_promise<news> answer;
 };
 
+/// Bytes of a wiring. A message to a guest has at most 1 MiB.
+constexpr std::size_t most_of_wiring = std::size_t{900} << 10;
+
 /// Requests to steer the run that may wait for an answer.
 constexpr std::size_t most_orders = 16;
 
@@ -121,6 +124,8 @@ caf::result<steered> steer(front_pointer self, const steering_request& what) {
 front_interface::behavior_type front(front_pointer self, front_options options) {
   auto& my = self->state;
   my.options = std::move(options);
+  auto& about = my.options.about;
+  if (about.topology.size() + about.plan.size() > most_of_wiring) about.plan.clear();
   const auto me = caf::actor_cast<caf::actor>(self);
   my.line->front = me;
   my.subscription = my.options.feed->subscribe([alarm = my.on_news, weak = caf::actor_cast<caf::weak_actor_ptr>(me)] {

@@ -74,12 +74,12 @@ std::shared_ptr<const transport::channel_factory> channels_of(const plan& plan, 
   check_security(plan);
   if (plan.file.security.insecure) return transport::plain_channels();
   if (uses_certificates(plan)) return certified_channels(plan, node, guests);
-  return transport::secret_channels(secret_of(plan), guests.secret);
+  return transport::secret_channels({.of_nodes = secret_of(plan), .of_guests = guests.secret});
 }
 
 std::shared_ptr<const transport::channel_factory> channels_of_guests(const plan& plan, const guest_rights& guests) {
   if (uses_certificates(plan)) return certified_channels(plan, 0, guests);
-  return transport::secret_channels(security::parse_secret(security::make_secret(), "a new secret"), guests.secret);
+  return transport::secret_channels({.of_guests = guests.secret});
 }
 
 }  // namespace troupe

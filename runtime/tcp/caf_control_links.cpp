@@ -108,7 +108,10 @@ class caf_control_links::office {
   explicit office(tcp_door& door) : door_(door) {}
 
   ~office() {
-    for (const auto& one : lines()) caf::anon_send_exit(one->front, caf::exit_reason::user_shutdown);
+    {
+      const std::lock_guard lock{mutex_};
+      for (const auto& one : lines_) caf::anon_send_exit(one->front, caf::exit_reason::user_shutdown);
+    }
     running_.reset();
   }
 
@@ -167,16 +170,17 @@ class caf_control_links::office {
 
   /// Waits until the other nodes have taken in what was sent to them, or do not answer.
   void leave() {
+    std::vector<caf::actor> open;
     {
       const std::lock_guard lock{mutex_};
-      if (!running_) return;
+      for (const auto& one : lines_)
+        if (one->far && !one->gone) open.push_back(one->front);
     }
+    if (open.empty()) return;
     caf::scoped_actor self{running_->system};
     using answer = decltype(self->request(caf::actor{}, caf::infinite, caf::flush_atom::value));
     std::vector<answer> awaited;
-    for (const auto& one : lines())
-      if (one->far && !one->gone)
-        awaited.push_back(self->request(one->front, 2 * time_to_leave, caf::flush_atom::value));
+    for (const auto& front : open) awaited.push_back(self->request(front, 2 * time_to_leave, caf::flush_atom::value));
     for (auto& one : awaited) one.receive([](bool) {}, [](const caf::error&) {});
   }
 
@@ -230,17 +234,16 @@ class caf_control_links::office {
     }
     basp::ask_for_actor(system, ends.theirs, system.message_types<actor_of_first>(), door_.options().timeout,
                         [this, at](const caf::strong_actor_ptr& far, const std::string& problem) {
-                          if (!far) {
-                            hang_up(at, problem);
-                            return dial_again();
-                          }
+                          // The connection may have ended before, and the first node be dialled again already.
+                          if (!far) return hang_up(at, problem) ? dial_again() : void();
                           meet(at, far);
                           caf::anon_send(at->front, caf::join_atom::value, far);
                         });
   }
 
   void close() {
-    for (const auto& one : lines()) {
+    const std::lock_guard lock{mutex_};
+    for (const auto& one : lines_) {
       one->gone = true;
       one->moves->close();
       one->patience.reset();
@@ -301,11 +304,6 @@ class caf_control_links::office {
     links_config config;
     caf::actor_system system{config};
   };
-
-  std::vector<line_pointer> lines() const {
-    const std::lock_guard lock{mutex_};
-    return {lines_.begin(), lines_.end()};
-  }
 
   /// Returns a visitor that is still there, or null. Requires the lock.
   line_pointer visitor_of(visitor_id id) const {
@@ -376,18 +374,20 @@ class caf_control_links::office {
     listener_.visited(at->id, std::move(*introduction));
   }
 
-  /// Disconnects a line; if the other actor is known, ours then hears that it is down. Requires the lock.
-  void hang_up(line_pointer at) {
-    if (std::exchange(at->gone, true)) return;
+  /// Disconnects a line; if the other actor is known, ours then hears that it is down. Returns whether the line was
+  /// connected. Requires the lock.
+  bool hang_up(line_pointer at) {
+    if (std::exchange(at->gone, true)) return false;
     at->moves->close_soon();
-    if (at->far) return;
+    if (at->far) return true;
     lines_.remove(at);
     caf::anon_send_exit(at->front, caf::exit_reason::user_shutdown);
+    return true;
   }
-  void hang_up(const line_pointer& at, const std::string& why) {
+  bool hang_up(const line_pointer& at, const std::string& why) {
     const std::lock_guard lock{mutex_};
     at->why = why;
-    hang_up(at);
+    return hang_up(at);
   }
 
   /// Notes the CAF node at the other end of a line. Returns whether no other line leads to the same one.

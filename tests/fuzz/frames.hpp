@@ -264,7 +264,7 @@ inline verdict drive(std::span<const std::uint8_t> input) {
   std::vector<std::pair<wire::frame, std::shared_ptr<const void>>> held;
   std::int64_t cost = 0;
   auto where = wire::plane::tensors;
-  static const auto secret = wire::secret_channels(security::shared_secret{});
+  static const auto secret = wire::secret_channels({.of_nodes = security::shared_secret{}});
   const auto channels = proves ? secret : wire::plain_channels();
   auto subject = std::make_shared<wire::connection>(
       wire::connection_options{.io = io, .limits = limits, .pool = pool, .window = page * pages}, std::move(socket),

@@ -130,7 +130,8 @@ def test_strangers_change_nothing():
     troupe("certs", "certs", "--node", "mallory")
     troupe("certs", "certs/foreign", "--node", "beta")
     make_expired()
-    file = write("two.toml", TEXT + secured + addressed([1, 1]))
+    # The attacks that reach a visitor speak frames.
+    file = write("two.toml", TEXT + secured + "[transport]\ncontrol = \"frames\"\n" + addressed([1, 1]))
     record(where, file)
     undisturbed, _ = trained(where, file, "undisturbed")
     expected = weights("undisturbed")

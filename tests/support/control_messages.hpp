@@ -53,7 +53,7 @@ inline std::vector<control::message> one_of_each() {
           control::send_state{rank, 15},
           control::hold{rank},
           control::stop_at{rank, 18},
-          control::change_rate{rank, 19, 0x3fd0000000000000}};
+          control::change_rate{rank, 19, 0.25}};
 }
 
 }  // namespace troupe::tests

@@ -49,6 +49,7 @@ class node {
     bool holds{false};  ///< Whether it keeps receipts.
     std::int64_t window_bytes{window};
     std::shared_ptr<const transport::channel_factory> channels{transport::plain_channels()};
+    transport::control_carrier control{transport::control_carrier::frames};
   };
 
   node(std::uint32_t me, const std::vector<endpoint>& nodes) : node(me, nodes, options{}) {}
@@ -62,6 +63,7 @@ class node {
                                .addresses = nodes,
                                .channels = with.channels,
                                .ranks = ranks,
+                               .control = with.control,
                                .session = our_session,
                                .limits = limits_of(me, static_cast<std::uint32_t>(nodes.size())),
                                .pool = pool,

@@ -147,7 +147,7 @@ TEST_CASE("what is sent through a channel arrives") {
     check(*plain_channels(), *plain_channels());
   }
   SUBCASE("with a secret") {
-    check(*secret_channels(secret_of(1)), *secret_channels(secret_of(1)));
+    check(*secret_channels({.of_nodes = secret_of(1)}), *secret_channels({.of_nodes = secret_of(1)}));
   }
   SUBCASE("with certificates") {
     check(*all.of("beta"), *all.of("alpha"));
@@ -155,7 +155,7 @@ TEST_CASE("what is sent through a channel arrives") {
 }
 
 TEST_CASE("a handshake fails where the secrets differ") {
-  meeting both{*secret_channels(secret_of(1)), *secret_channels(secret_of(2))};
+  meeting both{*secret_channels({.of_nodes = secret_of(1)}), *secret_channels({.of_nodes = secret_of(2)})};
   CHECK(!both.succeeds());
   CHECK(both.of_dialled == "it has another secret");
   CHECK(both.of_accepted == "it closed the connection without a proof that it knows the secret");
@@ -164,7 +164,7 @@ TEST_CASE("a handshake fails where the secrets differ") {
 TEST_CASE("nobody gets in who does not know the secret") {
   const auto accepted = [](const std::string& said) {
     wire between;
-    const auto side = secret_channels(secret_of(1))->accepted(between.ends[1]);
+    const auto side = secret_channels({.of_nodes = secret_of(1)})->accepted(between.ends[1]);
     REQUIRE(write(between.ends[0], said.data(), said.size()) == static_cast<ssize_t>(said.size()));
     std::string problem;
     step(*side, problem);
@@ -183,8 +183,8 @@ TEST_CASE("no byte of a proof may change") {
   constexpr std::size_t proof_of_dialled = 40, bytes = 72;
   for (std::size_t at = proof_of_dialled; at < bytes; ++at) {
     wire first, second;  // with a man in the middle
-    const auto dialled = secret_channels(secret_of(1))->dialled(first.ends[0], "alpha", plane::control);
-    const auto accepted = secret_channels(secret_of(1))->accepted(second.ends[1]);
+    const auto dialled = secret_channels({.of_nodes = secret_of(1)})->dialled(first.ends[0], "alpha", plane::control);
+    const auto accepted = secret_channels({.of_nodes = secret_of(1)})->accepted(second.ends[1]);
     std::string problem, of_dialled, from_dialled;
     std::array<char, 200> room{};
     for (int i = 0; i < 5; ++i) {

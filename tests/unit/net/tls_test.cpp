@@ -216,6 +216,25 @@ TEST_CASE("a node that stops in the middle of a record is noticed by its silence
   CHECK(a.losses().at(0).second == "it was silent for 400 ms (run.silence)");
 }
 
+TEST_CASE("a visitor introduces itself only under the name in its certificate, whatever carries its messages") {
+  const authority all;
+  for (const auto control : {control_carrier::frames, control_carrier::caf})
+    for (const bool own : {true, false}) {
+      CAPTURE(own);
+      const auto where = addresses(2);
+      node a{0, where, {.channels = tls_channels(all.files("0")), .control = control}};
+      node b{1, where, {.channels = tls_channels(all.files(own ? "1" : "0")), .control = control}};
+      a.open();
+      b.open();
+      if (own) {
+        CHECK(b.wait([&] { return !b.heard.empty(); }));
+      } else {
+        std::this_thread::sleep_for(std::chrono::milliseconds{300});  // time enough to join
+        CHECK(b.wait([&] { return b.heard.empty(); }));
+      }
+    }
+}
+
 TEST_CASE("to write to a peer that has ended its session is an error") {
   const authority all;
   wire between;
