@@ -72,7 +72,7 @@ void answer_worker(collective_pointer self) {
   if (!my.asked || my.answered.size() < my.buckets.size()) return;
   std::sort(my.answered.begin(), my.answered.end(), [](const span& a, const span& b) { return a.first < b.first; });
   my.promise.deliver(outcome{.origin = *my.asked,
-                             .what = my.options.carries.answers,
+                             .what = my.options.own.carries.answers,
                              .pieces = std::exchange(my.answered, {}),
                              .payload_bytes = my.payload_bytes});
   my.asked.reset();
@@ -113,7 +113,7 @@ std::optional<std::string> take(collective_state& my, const part& own) {
   if (own.origin.sender != id_of(my.options, my.options.own.among.rank) || own.at != stage::contribution)
     return "received a part from another rank, but a collective accepts only parts from its own worker" + from;
   if (own.total != my.options.own.layout.parameter_end) return "received a part that belongs to another model" + from;
-  if (own.what != my.options.carries.sends) return "received a part with values of the wrong kind" + from;
+  if (own.what != my.options.own.carries.sends) return "received a part with values of the wrong kind" + from;
   if (!own.piece.values.defined() || own.piece.values.scalar_type() != at::kFloat || own.sample_count <= 0)
     return "received a part without float32 values or without samples" + from;
   if (own.origin.step != my.step) return "received a part for another step than " + std::to_string(my.step + 1) + from;

@@ -61,12 +61,12 @@ using lane_for_fold = std::function<std::unique_ptr<lane>(std::int64_t largest_f
 struct port_options {
   run_id run{};
   std::string name{"exchange"};  ///< Name of the exchange in the topology file.
+  std::string actor{};           ///< See exchange_nature::actor.
   std::chrono::milliseconds timeout{60'000};
   /// The worker awaits each bucket separately (key::part is its index), in any order; the step ends with the last
   /// bucket.
   bool answers_buckets{false};
-  pass_count passes{};  ///< Number of exchanges per step of the loop, if each micro-batch has one.
-  carriage carries{};
+  pass_count passes{};              ///< Number of exchanges per step of the loop, if each micro-batch has one.
   encoding how{encoding::float32};  ///< Encoding of the parts between ports.
   bool can_reform{false};           ///< Whether the port keeps what it takes to re-form the exchange.
   /// Indices of the members and servers with which this one exchanges parts, ascending, itself included; empty for all.

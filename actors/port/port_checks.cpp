@@ -27,7 +27,7 @@ std::optional<caf::error> refusal(const port_state& my, const part& piece) {
     return make_error(errc::mismatch, "received a part that belongs to another exchange" + from);
   if (piece.total != my.options.own.layout.parameter_end)
     return make_error(errc::mismatch, "received a part that belongs to another model" + from);
-  const auto due = piece.at == stage::result ? my.options.carries.answers : my.options.carries.sends;
+  const auto due = piece.at == stage::result ? my.options.own.carries.answers : my.options.own.carries.sends;
   if (piece.what != due)
     return make_error(errc::mismatch, "received a part whose values are not of kind " + name_of(due) + from);
   const auto own = is_own(my, piece);

@@ -21,6 +21,7 @@ std::optional<rank_id> index_of(const port_options& options, rank_id id) {
 std::string list_of(const port_options& options, const std::vector<rank_id>& indices) {
   constexpr std::size_t most = 8;
   const auto servers = !indices.empty() && static_cast<std::uint32_t>(indices.front()) >= options.own.among.world_size;
+  if (servers && !options.actor.empty()) return "actor " + options.actor;
   std::string text;
   for (std::size_t i = 0; i < std::min(most, indices.size()); ++i)
     text += (i == 0 ? "" : ", ") +
@@ -31,8 +32,12 @@ std::string list_of(const port_options& options, const std::vector<rank_id>& ind
 }
 
 std::string waits(const port_options& options, const awaited& whom) {
-  return options.name + ": " + list_of(options, {options.own.among.rank}) + " is waiting for " +
-         list_of(options, whom.missing) + " at step " +
+  const auto self = list_of(options, {options.own.among.rank});
+  // The stand-in of an actor waits for the actor itself.
+  const auto waits = whom.missing == std::vector{options.own.among.rank}
+                         ? self + " has not answered"
+                         : self + " is waiting for " + list_of(options, whom.missing);
+  return options.name + ": " + waits + " at step " +
          std::to_string(options.passes.step_of(whom.step - options.own.due.lead) + 1);
 }
 

@@ -20,8 +20,8 @@ rank_id id_of(const port_options& options, rank_id index);
 /// Returns the index of the member or server with this id, if there is one.
 std::optional<rank_id> index_of(const port_options& options, rank_id id);
 
-/// Returns the members or servers with these indices as text, such as "ranks 1, 2" or "server 0". The list never mixes
-/// members and servers.
+/// Returns the members or servers with these indices as text, such as "ranks 1, 2", "server 0" or "actor median". The
+/// list never mixes members and servers.
 std::string list_of(const port_options& options, const std::vector<rank_id>& indices);
 
 /// Ranks that a member is waiting for, by index, and the step.

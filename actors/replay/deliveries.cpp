@@ -2,7 +2,7 @@
 
 #include "troupe/actors/replay/lock_order.hpp"
 #include "troupe/algorithms/support/assert.hpp"
-#include "troupe/algorithms/support/crc32c.hpp"
+#include "troupe/files/crc32c.hpp"
 
 #include <algorithm>
 #include <span>

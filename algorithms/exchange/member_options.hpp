@@ -23,6 +23,7 @@ class exclusive_lock;
 
 namespace troupe {
 
+class remote_actor;
 class shared_memory;
 
 /// What an exchange sends, what it answers, and its default position in a loop. An exchange that answers a gradient
@@ -52,6 +53,7 @@ struct member_options {
   std::uint32_t place{0};       ///< Index of the exchange in the loop: key::place of all its parts.
   /// Layout of the exchanged tensor: the parameters, and the float buffers if they are mixed.
   models::flat_layout layout{};
+  carriage carries{};          ///< What is sent and answered.
   models::buffer_pool pool{};  ///< Memory for results.
   setting_values settings{};   ///< Values of exchange_kind::settings with defaults filled in.
   /// Settings of each of `buckets`, if they were chosen for each bucket; else null.
@@ -74,6 +76,7 @@ struct member_options {
   at::Tensor initial{};                                   ///< Initial values [P + B] of all workers; for servers.
   std::shared_ptr<shared_memory> memory{};                ///< Shared memory for the server that holds it.
   std::shared_ptr<models::exclusive_lock> memory_lock{};  ///< Lock of that memory, or null.
+  std::shared_ptr<remote_actor> remote{};                 ///< The actor for which the server stands in, or null.
   /// Result of member::state() of the member that this one continues; null for a new one. A constructor that cannot use
   /// it throws state_error.
   std::shared_ptr<const state_dict> restored{};

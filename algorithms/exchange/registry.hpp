@@ -58,9 +58,11 @@ struct exchange_nature {
   std::string sums_by{};
   std::string encoding_refusal{};  ///< Why `encoding` has no effect; empty if it has.
   bool due_from_start{false};      ///< Whether an exchange with every = τ is also due at step 0.
-  /// Number of actors that hold what is exchanged; what they hold is the result of the run.
+  /// Number of actors that hold what is exchanged; what they hold is the result of the run, unless `actor` is set.
   std::uint32_t servers{0};
   memory_writes writes{memory_writes::plain};  ///< How workers write the memory. Used only with a shared memory.
+  /// Name of an actor in another program for which the only server stands in; empty if there is none.
+  std::string actor{};
 };
 
 /// A setting that does not fit, with a message: what is wrong, and what was expected.

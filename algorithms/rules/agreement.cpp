@@ -1,7 +1,7 @@
 #include "troupe/algorithms/rules/agreement.hpp"
 
 #include "troupe/algorithms/support/assert.hpp"
-#include "troupe/algorithms/support/crc32c.hpp"
+#include "troupe/files/crc32c.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -94,7 +94,7 @@ std::optional<guest_access> guests_of(const actors_option& given, const plan& pl
                       .rights = {.admitted = true}};
   if (!certified) access.rights.secret = security::parse_secret(secret, "a new secret");
   const auto file = std::make_shared<std::unique_ptr<entrance_file>>();
-  access.open = [=, &plan](const endpoint& where) {
+  access.open = [=, &plan](const endpoint& where, std::vector<std::shared_ptr<guests::seat>> seats) {
     guests::entrance_options options{.node = has_nodes(plan) ? plan.nodes.front().name : "",
                                      .version = version(),
                                      .allow = plan.file.actors.allow,
@@ -102,6 +102,7 @@ std::optional<guest_access> guests_of(const actors_option& given, const plan& pl
                                      .about = {.topology = topology::print(plan.file),
                                                .plan = describe_json(plan),
                                                .folder = std::filesystem::absolute(folder()).string()},
+                                     .seats = std::move(seats),
                                      .steps = plan.when.steps,
                                      .report = report};
     if (!certified) *file = std::make_unique<entrance_file>(folder() / guests::entrance_file_name, where, secret);

@@ -1,5 +1,6 @@
 /// @file
-/// Attaches a CAF program to a running training, to observe and steer it. The program links troupe::client, which has
+/// Attaches a program to a running training: a CAF program to observe and steer it, and any program to have the rule of
+/// one of its exchanges (take_part). The program links troupe::client, which has
 /// CAF and OpenSSL but not LibTorch. examples/observer is such a program, and docs/actors.md describes what a guest may
 /// do.
 ///
@@ -17,4 +18,6 @@
 #pragma once
 
 #include "troupe/net/guests/attach.hpp"
+#include "troupe/net/guests/credentials.hpp"
 #include "troupe/net/guests/messages.hpp"
+#include "troupe/net/guests/take_part.hpp"

@@ -14,10 +14,11 @@
 
 namespace troupe::transport {
 
-/// What a connection between two nodes carries.
+/// What a connection carries.
 enum class plane : std::uint32_t {
   tensors,  ///< Between each pair of nodes: parts, snapshots, states and copies.
   control,  ///< Between the first node and each other one: control messages.
+  actor,    ///< Between a node and the program of a remote actor, which is a guest: parts, states and texts.
 };
 
 /// Why a handshake failed, as a clause about the other side: "its certificate has expired".

@@ -1,15 +1,10 @@
 #include "troupe/net/guests/attach.hpp"
 
-#include "troupe/files/error.hpp"
 #include "troupe/files/input.hpp"
 #include "troupe/files/json.hpp"
 #include "troupe/net/basp/pump.hpp"
 #include "troupe/net/basp/small_system.hpp"
-#include "troupe/net/channels/channel.hpp"
-#include "troupe/net/channels/endpoint.hpp"
-#include "troupe/net/channels/tls.hpp"
 #include "troupe/net/guests/dial.hpp"
-#include "troupe/net/guests/entrance_file.hpp"
 #include "troupe/net/guests/greeting.hpp"
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -68,12 +63,12 @@ class open_connection {
   std::thread thread_;
 };
 
-/// Greets the run and gets the actors that it offers. `where` is for messages.
-run_handle attach_over(caf::actor_system& system, const std::string& where, const guests::dial_options& how,
-                       const std::string& name) try {
+/// Greets the run and gets the actors that it offers.
+run_handle attach_over(caf::actor_system& system, const guests::run_address& where, const std::string& name) try {
   if (!system.has_middleman())
     throw attach_error("the actor system has no network module; call prepare_to_attach() with its configuration");
-  guests::dialled to = guests::dial(how, {.name = name, .as = guests::purpose::actors, .caf = guests::caf_version()});
+  const auto how = where.how();
+  auto to = guests::dial(how, {.name = name, .as = guests::purpose::actors, .caf = guests::caf_version()});
   run_handle run{.observer = {}, .control = {}, .node = to.answer.node, .version = to.answer.version, .connection = {}};
   const auto pair = basp::make_socket_pair();
   run.connection = std::make_shared<open_connection>(how.io, std::move(to), pair.ours);
@@ -85,10 +80,9 @@ run_handle attach_over(caf::actor_system& system, const std::string& where, cons
 } catch (const attach_error&) {
   throw;
 } catch (const std::exception& problem) {
-  throw attach_error("cannot attach to the run at " + where + ": " + problem.what());
+  throw attach_error("cannot attach to the run at " + where.text + ": " + problem.what());
 }
 
-/// Asks for what follows `last`, and again after each answer.
 void ask(caf::event_based_actor* self, const run_observer& run, const news_after& last,
          const std::shared_ptr<const std::function<void(const news&)>>& heard,
          const std::shared_ptr<const std::function<void(const caf::error&)>>& lost) {
@@ -111,37 +105,12 @@ void prepare_to_attach(caf::actor_system_config& config) {
 }
 
 run_handle attach(caf::actor_system& system, const std::filesystem::path& out, const std::string& name) {
-  guests::entrance_file entrance;
-  try {
-    entrance = guests::read_entrance(out);
-  } catch (const input_error& problem) {
-    throw attach_error(problem.what());
-  }
-  return attach_over(
-      system, print_endpoint(entrance.address),
-      {.io = std::make_shared<asio::io_context>(1),
-       .address = entrance.address,
-       .channel = [&](int socket) { return transport::secret_channel_of_guest(socket, entrance.secret); },
-       .patience = patience},
-      name);
+  return attach_over(system, guests::run_in(out), name);
 }
 
 run_handle attach(caf::actor_system& system, const std::string& address, const guest_credentials& who) {
-  const auto where = parse_endpoint(address);
-  if (!where) throw attach_error("\"" + address + "\" is not an address; expected one such as 10.0.0.1:4700");
-  const auto files = security::files_in(who.folder, who.name);
-  std::string name;
-  try {
-    name = security::check_guest(files);
-  } catch (const input_error& problem) {
-    throw attach_error(problem.what());
-  }
-  return attach_over(system, address,
-                     {.io = std::make_shared<asio::io_context>(1),
-                      .address = *where,
-                      .channel = [&](int socket) { return transport::tls_channel_of_guest(socket, files, who.node); },
-                      .patience = patience},
-                     name);
+  const auto run = guests::run_at(address, who);
+  return attach_over(system, run, run.name);
 }
 
 void follow(caf::event_based_actor* self, const run_observer& run, std::function<void(const news&)> heard,

@@ -1,6 +1,7 @@
 // Attaching to a running training: what a CAF program needs to observe and steer it. It does not need LibTorch.
 #pragma once
 
+#include "troupe/net/guests/credentials.hpp"
 #include "troupe/net/guests/messages.hpp"
 
 #include <caf/actor_system.hpp>
@@ -12,27 +13,14 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 
 namespace troupe {
 
-/// Why a program could not attach to a run; what() says how to mend it.
-struct attach_error : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
 /// Makes the configuration of an actor system ready for attach(): it loads CAF's network module, in which nothing
 /// listens or dials, and adds the messages of runs and guests. Call it before the actor system is made.
 void prepare_to_attach(caf::actor_system_config& config);
-
-/// With what a guest identifies itself to a run on another host: the certificates of `troupe certs --guest NAME`.
-struct guest_credentials {
-  std::filesystem::path folder;  ///< It has authority.crt, NAME.crt and NAME.key.
-  std::string name;              ///< NAME. The run must have it in `actors.allow`.
-  std::string node{};            ///< Name of the node to which the guest connects; empty if it may be any node.
-};
 
 /// Actors of a run to which this program has attached. Copies refer to the same connection, which is closed with the
 /// last of them. Monitor an actor to learn that the run, or the connection to it, has ended.

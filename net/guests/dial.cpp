@@ -1,5 +1,9 @@
 #include "troupe/net/guests/dial.hpp"
 
+#include "troupe/files/error.hpp"
+#include "troupe/net/channels/tls.hpp"
+#include "troupe/net/guests/entrance_file.hpp"
+
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -120,6 +124,30 @@ std::string read_line(transport::channel& bytes, int socket, std::vector<std::by
 }
 
 }  // namespace
+
+run_address run_in(const std::filesystem::path& out) try {
+  const auto entrance = read_entrance(out);
+  return {
+      .text = print_endpoint(entrance.address),
+      .name = {},
+      .address = entrance.address,
+      .channel = [secret = entrance.secret](int socket) { return transport::secret_channel_of_guest(socket, secret); }};
+} catch (const input_error& problem) {
+  throw attach_error(problem.what());
+}
+
+run_address run_at(const std::string& address, const guest_credentials& who) try {
+  const auto where = parse_endpoint(address);
+  if (!where) throw attach_error("\"" + address + "\" is not an address; expected one such as 10.0.0.1:4700");
+  const auto files = security::files_in(who.folder, who.name);
+  return {
+      .text = address,
+      .name = security::check_guest(files),
+      .address = *where,
+      .channel = [files, node = who.node](int socket) { return transport::tls_channel_of_guest(socket, files, node); }};
+} catch (const input_error& problem) {
+  throw attach_error(problem.what());
+}
 
 dialled dial(const dial_options& how, const introduction& who) {
   const waiter until{how.patience};

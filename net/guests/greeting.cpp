@@ -24,6 +24,12 @@ std::string text_in(const json& object, const char* key) {
   return entry->get<std::string>();
 }
 
+std::uint64_t number_in(const json& object, const char* key) {
+  const auto entry = object.find(key);
+  if (entry == object.end() || !entry->is_number_unsigned()) throw greeting_error("it sent a greeting without numbers");
+  return entry->get<std::uint64_t>();
+}
+
 }  // namespace
 
 std::string line_of(const introduction& who) {
@@ -34,8 +40,12 @@ std::string line_of(const introduction& who) {
 }
 
 std::string line_of(const answer& to) {
-  const json object = to.refusal.empty() ? json{{"node", to.node}, {"troupe", to.version}}
-                                         : json{{"refused", to.refusal}, {"troupe", to.version}};
+  json object = to.refusal.empty() ? json{{"node", to.node}, {"troupe", to.version}}
+                                   : json{{"refused", to.refusal}, {"troupe", to.version}};
+  if (const auto& place = to.exchange)
+    object["exchange"] = {{"name", place->name},       {"run", place->run},
+                          {"members", place->members}, {"elements", place->elements},
+                          {"sends", place->sends},     {"answers", place->answers_all ? "same" : "each"}};
   return files::json_text(object) + "\n";
 }
 
@@ -57,7 +67,16 @@ introduction parse_introduction(std::string_view line) {
 
 answer parse_answer(std::string_view line) {
   const auto object = parsed(line);
-  return {.refusal = text_in(object, "refused"), .node = text_in(object, "node"), .version = text_in(object, "troupe")};
+  answer to{
+      .refusal = text_in(object, "refused"), .node = text_in(object, "node"), .version = text_in(object, "troupe")};
+  if (const auto place = object.find("exchange"); place != object.end() && place->is_object())
+    to.exchange = exchange_place{.name = text_in(*place, "name"),
+                                 .run = number_in(*place, "run"),
+                                 .members = static_cast<std::uint32_t>(number_in(*place, "members")),
+                                 .elements = static_cast<std::int64_t>(number_in(*place, "elements")),
+                                 .sends = text_in(*place, "sends"),
+                                 .answers_all = text_in(*place, "answers") != "each"};
+  return to;
 }
 
 std::string caf_version() {

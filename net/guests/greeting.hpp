@@ -37,11 +37,22 @@ struct introduction {
   std::int64_t protocol{guests::protocol};
 };
 
+/// The exchange in which a member has a place.
+struct exchange_place {
+  std::string name;          ///< Name of the exchange in the topology file.
+  std::uint64_t run{0};      ///< Identifies the run in every frame.
+  std::uint32_t members{0};  ///< Number of its members, whose indices in frames are 0 to n − 1; that of the actor is n.
+  std::int64_t elements{0};  ///< Number of values in each contribution and in each answer.
+  std::string sends;         ///< What the values are: "gradient" or "parameters".
+  bool answers_all{true};    ///< Whether one answer is for all members.
+};
+
 /// The answer of a run.
 struct answer {
-  std::string refusal{};  ///< Why the guest is refused; empty if it is accepted.
-  std::string node{};     ///< The node to which the guest has connected.
-  std::string version{};  ///< The version of Troupe.
+  std::string refusal{};                     ///< Why the guest is refused; empty if it is accepted.
+  std::string node{};                        ///< The node to which the guest has connected.
+  std::string version{};                     ///< The version of Troupe.
+  std::optional<exchange_place> exchange{};  ///< Only to a member.
 };
 
 /// Return a greeting as a line, with its line break.

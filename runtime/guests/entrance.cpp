@@ -186,7 +186,7 @@ class entrance::hall : public std::enable_shared_from_this<entrance::hall> {
     const auto name = proven.empty() ? who.name : proven;
     if (const auto objection = objection_to(who, name, !proven.empty()); !objection.empty())
       return refuse(guest, name, objection);
-    admit(guest, name, std::move(already));
+    who.as == purpose::member ? seat_member(guest, name, std::move(already)) : admit(guest, name, std::move(already));
   }
 
   /// Returns why the guest is refused, or "".
@@ -197,14 +197,33 @@ class entrance::hall : public std::enable_shared_from_this<entrance::hall> {
     if (who.protocol != protocol)
       return "it speaks version " + std::to_string(who.protocol) + " of the protocol of guests; expected " +
              std::to_string(protocol);
+    // The file names the actors of exchanges, so that they need not be in actors.allow as well.
+    if (who.as == purpose::member) return objection_to_member(name);
     if (!listed && (!allow.empty() || certified)) return "its name is not in actors.allow";
-    if (who.as == purpose::actors && who.caf != caf_version())
-      return "it uses CAF " + text::printable(who.caf) + "; expected " + caf_version();
-    if (who.as == purpose::member) return "no exchange of this run has a member in another program";
+    if (who.caf != caf_version()) return "it uses CAF " + text::printable(who.caf) + "; expected " + caf_version();
     const std::lock_guard lock{mutex_};
     if (sessions_.size() >= options_.most_guests)
       return "there are " + std::to_string(sessions_.size()) + " guests already";
     return {};
+  }
+
+  std::shared_ptr<seat> seat_of(const std::string& name) const {
+    const auto& seats = options_.seats;
+    const auto found =
+        std::find_if(seats.begin(), seats.end(), [&](const auto& seat) { return seat && seat->actor() == name; });
+    return found == seats.end() ? nullptr : *found;
+  }
+
+  std::string objection_to_member(const std::string& name) const {
+    const auto seat = seat_of(name);
+    return seat ? seat->objection() : "no exchange of this run has an actor of its name (kind = \"remote\")";
+  }
+
+  void seat_member(const arrival_pointer& guest, const std::string& name, std::vector<std::byte> already) {
+    const auto seat = seat_of(name);
+    answer greeting{.node = options_.node, .version = options_.version};
+    seat->describe(greeting);
+    if (write_now(*guest->bytes, line_of(greeting))) seat->take(guest, std::move(already), options_.patience);
   }
 
   void admit(const arrival_pointer& guest, const std::string& name, std::vector<std::byte> already) {

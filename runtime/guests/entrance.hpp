@@ -5,6 +5,7 @@
 #pragma once
 
 #include "troupe/runtime/guests/steering.hpp"
+#include "troupe/runtime/seats/seat.hpp"
 #include "troupe/runtime/tcp/tcp_links.hpp"
 #include "troupe/runtime/telemetry/feed.hpp"
 
@@ -25,7 +26,8 @@ struct entrance_options {
   std::vector<std::string> allow{};
   std::shared_ptr<telemetry::feed> feed;
   wiring about{};
-  std::uint64_t steps{0};                                               ///< Steps of the whole run.
+  std::vector<std::shared_ptr<seat>> seats{};  ///< Places of actors in exchanges; null entries are left out.
+  std::uint64_t steps{0};                      ///< Steps of the whole run.
   std::function<void(const std::string&)> report = [](const auto&) {};  ///< Prints a line. Called from any thread.
   std::size_t most_guests{16};
   std::uint64_t bytes_per_second{256 << 10}, messages_per_second{1'000};  ///< What each guest may send.

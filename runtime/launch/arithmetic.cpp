@@ -1,7 +1,7 @@
 #include "troupe/runtime/launch/arithmetic.hpp"
 
-#include "troupe/algorithms/support/crc32c.hpp"
 #include "troupe/algorithms/support/intra_op.hpp"
+#include "troupe/files/crc32c.hpp"
 #include "troupe/files/text.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
 

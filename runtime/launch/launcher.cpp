@@ -67,9 +67,11 @@ std::vector<holder_actor> holders_of(const plan& plan, const crew& so_far) {
 std::vector<named_server> servers_of(const plan& plan, const crew& so_far) {
   std::vector<named_server> servers;
   for (const auto& exchange : plan.exchanges)
-    for (std::uint32_t i = 0; i < exchange.nature.servers; ++i)
+    for (std::uint32_t i = 0; i < exchange.nature.servers; ++i) {
+      const auto& keeper = so_far.keepers[exchange.place];
       servers.push_back({label_of_server(exchange.name, exchange.place, i).name,
-                         so_far.ports[exchange.place].at(exchange.first_server + i)});
+                         keeper ? keeper : holder_actor{so_far.ports[exchange.place].at(exchange.first_server + i)}});
+    }
   return servers;
 }
 
@@ -198,6 +200,7 @@ crew launch(caf::actor_system& system, const plan& plan, const data::dataset_pai
     result.entrances.push_back(std::move(spawned.entrances));
     result.memories.push_back(std::move(spawned.memory));
     result.lock_orders.push_back(std::move(spawned.order));
+    result.keepers.push_back(std::move(spawned.keeper));
   }
   worker_contacts contacts;
   if (options.node == 0) {

@@ -35,6 +35,10 @@ namespace troupe::emulation {
 class network;
 }
 
+namespace troupe::guests {
+class seat;
+}
+
 namespace troupe {
 
 class engine_pool;
@@ -53,6 +57,8 @@ struct crew {
   /// Receivers of the parts that other nodes send to these ports: the port, or the emulated interface in front of it.
   std::vector<std::map<std::uint32_t, peer_port>> entrances;
   std::vector<std::shared_ptr<shared_memory>> memories;  ///< By exchange; null for exchanges without shared memory.
+  /// By exchange: the actor that asks the program of a remote actor for its state as well; null for other exchanges.
+  std::vector<holder_actor> keepers;
   std::vector<std::shared_ptr<lock_order>> lock_orders;  ///< By exchange: order of locking in a replay, or null.
   std::vector<labelled_actor> actors;                    ///< All actors.
 };
@@ -100,6 +106,8 @@ struct launch_options {
   std::function<void(std::uint32_t rank, std::uint64_t completed)> on_step{};
   /// Loader threads of this process; without them, each lane makes its own batches.
   std::shared_ptr<data::loader_threads> loading{};
+  /// By exchange: the seat of its actor in another program, or null; empty if there is none. Only on the first node.
+  std::vector<std::shared_ptr<guests::seat>> seats{};
 };
 
 /// Returns the initial weights of every worker, flat: those of `model.init` if given, else those of PyTorch's

@@ -4,9 +4,11 @@
 #include "troupe/algorithms/exchange/around/wrapper.hpp"
 #include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/runtime/emulation/links.hpp"
+#include "troupe/runtime/launch/spawn_keeper.hpp"
 #include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/plan/network_costs.hpp"
 #include "troupe/runtime/plan/worker_of_plan.hpp"
+#include "troupe/runtime/seats/seat.hpp"
 
 #include <caf/all.hpp>
 
@@ -86,6 +88,7 @@ port_options options_of_port(const exchange_ports& common, std::uint32_t index) 
                      .seed = plan.file.run.seed,
                      .place = common.place,
                      .layout = exchange.layout,
+                     .carries = exchange.carries,
                      .pool = options.pool,
                      .settings = common.settings(),
                      .settings_by_bucket = common.settings_by_bucket,
@@ -108,10 +111,10 @@ port_options options_of_port(const exchange_ports& common, std::uint32_t index) 
   if (options.trace) track = {options.trace, label_of_port(plan, common.place, common.ids[index]).name + " parts"};
   return {.run = run_id_of(plan),
           .name = exchange.name,
+          .actor = exchange.nature.actor,
           .timeout = plan.file.run.timeout,
           .answers_buckets = exchange.of_norms,
           .passes = exchange.of_norms ? passes_of(plan) : pass_count{},
-          .carries = exchange.carries,
           .how = exchange.how,
           .peers = peers_of_port(common.traffic, index),
           .deliveries = std::move(deliveries),
@@ -256,7 +259,15 @@ spawned_exchange spawn_ports(caf::actor_system& system, const plan& plan, std::u
     const auto label = label_of_port(plan, place, id);
     auto given = options_of_port(common, index);
     if (options.links) given.departure = emulation::departures_over(links_from(common, index, *options.links));
+    const auto seat = given.own.among.is_server() && !options.seats.empty() ? options.seats[place] : nullptr;
+    given.own.remote = seat;
     const auto port = spawn_port(system, std::move(given), maker, lane_if_long(lanes, label));
+    if (seat) {
+      seat->deliver_to(port);
+      result.keeper = spawn_keeper(system, port, seat);
+      spawned.push_back(
+          {{{.what = role::link}, "link to actor " + seat->actor()}, caf::actor_cast<caf::actor>(result.keeper)});
+    }
     own_indices.push_back(index);
     result.ports.emplace(id, port);
     result.entrances.emplace(id, port);

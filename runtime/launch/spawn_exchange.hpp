@@ -23,6 +23,7 @@ struct spawned_exchange {
   std::map<std::uint32_t, peer_port> entrances;  ///< See crew::entrances.
   std::shared_ptr<shared_memory> memory{};       ///< Null unless the exchange runs in shared memory.
   std::shared_ptr<lock_order> order{};           ///< Order in which the memory is locked in a replay, or null.
+  holder_actor keeper{};                         ///< See crew::keepers.
 };
 
 /// Spawns and wires what runs the exchange with this index on this node, and adds all actors to `spawned`.

@@ -42,6 +42,7 @@ namespace troupe {
 namespace {
 
 using std::chrono::milliseconds;
+using seat_pointer = std::shared_ptr<guests::seat>;
 
 /// How long the lanes may compute after a run was cut short, when nothing needs the result.
 constexpr milliseconds time_to_compute{1000};
@@ -185,6 +186,16 @@ std::function<void(const std::string&)> one_at_a_time(std::function<void(const s
   };
 }
 
+/// Refuses actors in other programs if no program can attach.
+void check_actors(const plan& plan, const node_options& options) {
+  if (options.node != 0 || options.guests) return;
+  for (const auto& exchange : plan.exchanges)
+    if (!exchange.nature.actor.empty())
+      refuse(plan.file, "exchange." + exchange.name + ".actor",
+             "actor " + exchange.nature.actor + " of " + exchange.name +
+                 " is in another program, which must attach to the run; start the run with --actors");
+}
+
 /// Refuses a number of intra-op threads that this process cannot have: some kernels of oneDNN would wait forever for
 /// the threads that are missing.
 void check_threads(const plan& plan) {
@@ -203,6 +214,7 @@ void check_threads(const plan& plan) {
 run_end run(const plan& plan, const data::dataset_pair& data, node_options options, signal_watch& signals) {
   const auto alone = plan.nodes.size() == 1;
   check_workers(plan, {options.node});
+  check_actors(plan, options);
   if (!options.network)
     options.network = emulation::make_network(plan, plan.file.run.seed, emulation::realm::run, options.trace);
   const auto end = std::make_shared<run_end>();
@@ -224,10 +236,11 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
     caf::actor_system system{config};
     auto journal = options.open_journal ? options.open_journal() : nullptr;
     auto deliveries = options.open_recording ? options.open_recording() : launch_deliveries{};
+    const auto seats = options.node == 0 ? guests::seats_of(plan, options.pool) : std::vector<seat_pointer>{};
     if (options.guests) {
       auto where = alone ? options.guests->listen : plan.nodes[options.node].address;
       if (alone) where.port = door.port;
-      entrance->open(options.guests->open(where));
+      entrance->open(options.guests->open(where, seats));
     }
     caf::scoped_actor waiting{system};
     const auto supervisor = spawn_supervisor(system, {.run_plan = std::make_shared<const troupe::plan>(plan),
@@ -241,7 +254,8 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
                                                                  .deliveries = std::move(deliveries),
                                                                  .links = options.network,
                                                                  .trace = options.trace,
-                                                                 .loading = loading},
+                                                                 .loading = loading,
+                                                                 .seats = seats},
                                                       .self = own,
                                                       .links = links,
                                                       .wait = wait_of(plan, options),
@@ -264,6 +278,8 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
     waiting->receive([&](const caf::down_msg& down) {
       if (down.reason && !end->failure) end->failure = "supervisor: " + describe(down.reason);
     });
+    for (const auto& seat : seats)
+      if (seat) seat->close();
     if (options.guests) {
       options.guests->conclude();
       entrance->opened->close();  // before the thread of the links ends

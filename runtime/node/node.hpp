@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace troupe {
 
@@ -24,8 +25,11 @@ namespace troupe {
 struct guest_access {
   endpoint listen;      ///< Where the node listens if it is the only one; otherwise, guests use the port of the node.
   guest_rights rights;  ///< See channels_of().
-  /// Called once, after the journal is open, with the address at which guests reach this node.
-  std::function<std::shared_ptr<guests::entrance>(const endpoint& where)> open{};
+  /// Called once, after the journal is open, with the address at which guests reach this node and the seats for actors
+  /// of exchanges, by exchange.
+  std::function<std::shared_ptr<guests::entrance>(const endpoint& where,
+                                                  std::vector<std::shared_ptr<guests::seat>> seats)>
+      open{};
   /// Called when the run has ended, before its guests are disconnected.
   std::function<void()> conclude{};
 };

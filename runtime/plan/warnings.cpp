@@ -103,9 +103,12 @@ void check_unused(const plan& plan, std::vector<std::string>& warnings) {
     warnings.push_back("evaluate.target_hold has no effect without evaluate.target_accuracy");
   for (const std::string key : {"checkpoint.keep", "checkpoint.copies"})
     if (!file.checkpoint.every && given.has(key)) warnings.push_back(key + " has no effect without checkpoint.every");
+  const auto has_actors = std::any_of(plan.exchanges.begin(), plan.exchanges.end(),
+                                      [](const auto& exchange) { return !exchange.nature.actor.empty(); });
   const topology::run_settings defaults;
-  for (const auto& [key, changed] : {std::pair{"run.silence", file.run.silence != defaults.silence},
-                                     {"run.join_timeout", file.run.join_timeout != defaults.join_timeout}})
+  for (const auto& [key, changed] :
+       {std::pair{"run.silence", file.run.silence != defaults.silence},
+        {"run.join_timeout", !has_actors && file.run.join_timeout != defaults.join_timeout}})
     if (file.nodes.empty() && changed)
       warnings.push_back(std::string(key) + " has no effect without [[node]] sections");
   if (plan.when.verify_every == 0 && file.run.verify_every > 0 && given.has("run.verify_every"))

@@ -1,6 +1,6 @@
 #include "troupe/runtime/recording/deliveries_file.hpp"
 
-#include "troupe/algorithms/support/crc32c.hpp"
+#include "troupe/files/crc32c.hpp"
 #include "troupe/files/input.hpp"
 #include "troupe/files/json.hpp"
 

@@ -10,6 +10,10 @@ void check_recordable(const plan& plan) {
   for (const auto& exchange : plan.exchanges) {
     const auto& nature = exchange.nature;
     const auto key = "exchange." + exchange.name;
+    if (!nature.actor.empty())
+      refuse(plan.file, key + ".actor",
+             "\"" + exchange.name + "\" has its rule in another program (actor " + nature.actor +
+                 "), which a replay could not have; run it without --record");
     if (nature.carried_by == carrier::shared_memory && nature.writes != memory_writes::locked)
       refuse(plan.file, key + ".lock",
              "workers write the shared memory of \"" + exchange.name +

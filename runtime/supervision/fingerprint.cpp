@@ -1,8 +1,8 @@
 #include "troupe/runtime/supervision/fingerprint.hpp"
 
 #include "troupe/algorithms/device/device.hpp"
-#include "troupe/algorithms/support/crc32c.hpp"
 #include "troupe/data/formats/checked_rows.hpp"
+#include "troupe/files/crc32c.hpp"
 #include "troupe/files/input.hpp"
 #include "troupe/files/text.hpp"
 #include "troupe/runtime/launch/arithmetic.hpp"

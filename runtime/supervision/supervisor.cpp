@@ -27,22 +27,23 @@ void launch_crew(supervisor_pointer self) {
   for (const auto& [rank, proxy] : my.far_workers)
     actors.push_back({{{.what = role::link}, "link to worker " + std::to_string(static_cast<std::uint32_t>(rank))},
                       caf::actor_cast<caf::actor>(proxy)});
+  watch_seats(self);
   for (const auto& [label, actor] : actors) {
     my.alive.emplace(actor.address(), label);
     self->monitor(actor);
   }
 }
 
-namespace {
-
-/// On the first node: starts training with these workers.
 void begin_run(supervisor_pointer self, const std::vector<directed_worker>& workers) {
   auto& my = self->state;
+  if (!all_seated(self, workers)) return;
   my.enter(phase::running);
   my.options.end->begun = true;
   begin(my.ours, workers);
   if (my.options.began) my.options.began(my.ours);
 }
+
+namespace {
 
 /// Takes part in the run: alone, or with the other nodes.
 void start(supervisor_pointer self) {

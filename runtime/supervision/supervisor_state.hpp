@@ -49,6 +49,10 @@ struct supervisor_state {
   // On the other nodes.
   bool welcomed{false};  ///< The first node has admitted this node.
 
+  // On the first node, if actors of exchanges are in other programs.
+  std::optional<std::vector<directed_worker>> ready{};  ///< The workers, while only such actors are missing.
+  caf::actor_clock::time_point ready_since{};
+
   /// A node is lost, and every node is being asked which ranks wait for it. The run will end with the answers.
   bool diagnosing{false};
   std::map<std::uint32_t, std::function<void(const std::string&)>> asked;  ///< Nodes whose answers are awaited.
@@ -95,6 +99,9 @@ using supervisor_pointer = supervisor_actor::stateful_pointer<supervisor_state>;
 /// Spawns the crew of this node and monitors it.
 void launch_crew(supervisor_pointer self);
 
+/// On the first node: starts training with these workers, once all actors of other programs are there.
+void begin_run(supervisor_pointer self, const std::vector<directed_worker>& workers);
+
 /// On the first node: notes that the tensor links of a node are open. Training begins when those of all nodes are.
 void take_ready(supervisor_pointer self, std::uint32_t node);
 
@@ -123,6 +130,15 @@ void check_joining(supervisor_pointer self);
 
 /// On the first node: returns whether all nodes have joined.
 bool all_joined(const supervisor_state& my);
+
+// In supervisor_seats.cpp.
+
+/// On the first node: hears of the programs that take the seats of actors, or leave them.
+void watch_seats(supervisor_pointer self);
+
+/// Returns whether all seats are taken. Otherwise, reports at intervals which are not, begins the run when they are,
+/// and fails it when the time limit has passed.
+bool all_seated(supervisor_pointer self, const std::vector<directed_worker>& workers);
 
 // In supervisor_traffic.cpp.
 

@@ -1,6 +1,6 @@
 #include "troupe/runtime/tcp/connection.hpp"
 
-#include "troupe/algorithms/support/crc32c.hpp"
+#include "troupe/files/crc32c.hpp"
 #include "troupe/runtime/transport/links.hpp"
 
 #include <boost/asio/post.hpp>
@@ -28,12 +28,6 @@ constexpr std::size_t turn = 4 << 20;
 /// copying it to the socket would keep actors waiting.
 constexpr std::size_t most_on_own_thread = 64 * 1024;
 
-/// Returns the credit required to send a frame: its cost, but never more than is returned without further frames (see
-/// taken()), so that a frame larger than the window can be sent alone.
-std::int64_t needed_credit(std::int64_t cost, std::int64_t window) {
-  return std::min(cost, window - window / 4);
-}
-
 }  // namespace
 
 const std::byte* connection::outgoing::payload() const {
@@ -60,12 +54,26 @@ connection::connection(connection_options options, tcp::socket socket, std::uniq
   socket_.native_non_blocking(true, ignored);
 }
 
-void connection::start(std::chrono::milliseconds patience) {
+void connection::await_trust(std::chrono::milliseconds patience) {
   patience_.expires_after(patience);
   patience_.async_wait([self = shared_from_this()](boost::system::error_code error) {
     if (!error && !self->trusted_) self->fail(cause::unidentified, "it did not identify itself in time");
   });
+}
+
+void connection::start(std::chrono::milliseconds patience) {
+  await_trust(patience);
   asio::post(*options_.io, [self = shared_from_this()] { self->shake_hands(); });
+}
+
+void connection::start(std::chrono::milliseconds patience, std::vector<std::byte> already) {
+  await_trust(patience);
+  already_ = std::move(already);
+  asio::post(*options_.io, [self = shared_from_this()] {
+    if (!self->socket_.is_open()) return;
+    self->go_on_sending();
+    self->read();
+  });
 }
 
 void connection::await(tcp::socket::wait_type what, void (connection::*next)()) {
@@ -114,11 +122,18 @@ void connection::beat() {
 
 // Receiving. -------------------------------------------------------------------------------------------------------
 
+std::ptrdiff_t connection::read_into(std::span<std::byte> room) {
+  if (already_.empty()) return channel_->read(room);
+  const auto count = std::min(room.size(), already_.size());
+  std::copy_n(already_.begin(), count, room.begin());
+  already_.erase(already_.begin(), already_.begin() + static_cast<std::ptrdiff_t>(count));
+  return static_cast<std::ptrdiff_t>(count);
+}
+
 void connection::read() try {
   paused_ = false;
   for (std::size_t bytes = 0; bytes < turn;) {
-    const auto room = reader_.room();
-    const auto count = channel_->read(room);
+    const auto count = read_into(reader_.room());
     if (count > 0) {
       bytes += static_cast<std::size_t>(count);
       last_heard_ = steady_clock::now();
@@ -192,7 +207,7 @@ void connection::meet(const frame& hello) {
   }
   plane_ = static_cast<plane>(hello.header.which.place);
   if (!listener_.greeted(shared_from_this(), hello)) throw frame_error("received an unexpected hello");
-  beat();
+  if (options_.silence.count() > 0 && socket_.is_open()) beat();  // unless it was released
 }
 
 /// Returns credit for released receipts, in quarters of the window, so that few frames are sent back.

@@ -21,7 +21,9 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace troupe::transport {
 
@@ -43,8 +45,9 @@ struct connection_options {
   models::buffer_pool pool;  ///< Pool from which received tensors are taken.
   /// Limit on the frames received whose receipts are not yet released, in bytes as counted by cost_of(). A single frame
   /// larger than the window is also accepted.
-  std::int64_t window{2 << 20};
-  /// The connection fails if nothing arrives for this long. Both sides send something eight times as often.
+  std::int64_t window{default_window};
+  /// The connection fails if nothing arrives for this long. Both sides send something eight times as often. Nothing is
+  /// sent only for that, and silence is no failure, if it is 0.
   std::chrono::milliseconds silence{5'000};
 };
 
@@ -72,6 +75,9 @@ class connection : public std::enable_shared_from_this<connection> {
 
   /// Starts the handshake, and then reading. The connection fails unless trust() is called within `patience`.
   void start(std::chrono::milliseconds patience);
+
+  /// Does the same for a channel whose handshake is complete. `already` are the bytes that have arrived since.
+  void start(std::chrono::milliseconds patience, std::vector<std::byte> already);
 
   /// Throws handshake_error unless the other side has proved that it is the node with this name. May be called only
   /// after the hello.
@@ -116,7 +122,9 @@ class connection : public std::enable_shared_from_this<connection> {
   using queue = std::deque<outgoing>;
 
   void await(boost::asio::ip::tcp::socket::wait_type what, void (connection::*next)());
+  void await_trust(std::chrono::milliseconds patience);
   void shake_hands();
+  std::ptrdiff_t read_into(std::span<std::byte> room);
   void read();
   void handle(frame_reader::found found);
   void hear(frame&& arrived);
@@ -139,6 +147,7 @@ class connection : public std::enable_shared_from_this<connection> {
   boost::asio::ip::tcp::socket socket_;
   std::unique_ptr<channel> channel_;
   boost::asio::steady_timer patience_, pulse_;
+  std::vector<std::byte> already_;  ///< Bytes that precede those of the channel.
   frame_reader reader_;
   listener listener_;
   std::optional<plane> plane_;        ///< Set by the hello of the other side.

@@ -33,9 +33,8 @@ struct tcp_options {
   session_id session{};  ///< Random; only on the first node. The others receive it when they join.
   frame_limits limits;
   models::buffer_pool pool;  ///< Pool from which received tensors are taken.
-  /// Bytes that another node may send before this node takes any of them. Small, so that waiting data is still in the
-  /// cache when it is read.
-  std::int64_t window_bytes{2 << 20};
+  /// Bytes that another node may send before this node takes any of them.
+  std::int64_t window_bytes{default_window};
   std::chrono::milliseconds timeout{60'000};  ///< Time in which all tensor links must be established.
   std::chrono::milliseconds silence{5'000};   ///< A link on which nothing arrives for this long is lost.
   std::chrono::milliseconds patience{5'000};  ///< Time in which an incoming connection must identify itself.

@@ -1,6 +1,6 @@
 #include "troupe/runtime/telemetry/event_file.hpp"
 
-#include "troupe/algorithms/support/crc32c.hpp"
+#include "troupe/files/crc32c.hpp"
 
 #include <bit>
 #include <cstddef>

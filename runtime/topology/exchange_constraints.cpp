@@ -6,6 +6,7 @@
 #include "troupe/runtime/topology/constraints.hpp"
 #include "troupe/runtime/topology/members.hpp"
 #include "troupe/runtime/topology/paths.hpp"
+#include "troupe/runtime/topology/validate_exchanges.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>
@@ -65,6 +66,20 @@ void check_encoding(const std::string& path, const exchange_settings& exchange, 
            given + " would round the parameters themselves, so that small steps are lost; remove the key");
 }
 
+/// Checks the name of the actor in another program: no two exchanges may share it.
+void check_actor(const topology& file, std::size_t index, const std::string& actor, const refusal& refuse) {
+  const std::string path = table_path("exchange", index) + ".actor";
+  if (!legal_name(actor))
+    return refuse(path,
+                  "an actor cannot be called " + to_toml(actor) + "; expected at most 64 letters, digits, - and _");
+  for (std::size_t other = 0; other < index; ++other) {
+    const exchange_kind* kind = find_exchange(file.exchanges[other].kind);
+    if (kind == nullptr || nature_of(*kind, file.exchanges[other].options).actor != actor) continue;
+    return refuse(path, "the actor of " + to_toml(file.exchanges[other].name) + " is called " + to_toml(actor) +
+                            " as well; expected a different name for each");
+  }
+}
+
 }  // namespace
 
 const carriage* carriage_of(const exchange_settings& exchange) {
@@ -109,6 +124,8 @@ void check_exchange(const topology& file, std::size_t index, const refusal& refu
     check_slot(path, exchange, carried->sends, refuse);
     check_encoding(path, exchange, *kind, *carried, refuse);
   }
+  if (const std::string actor = nature_of(*kind, exchange.options).actor; !actor.empty())
+    check_actor(file, index, actor, refuse);
   if (!kind->check) return;
   if (const auto problem = kind->check(names, exchange.options)) refuse(path + "." + problem->key, problem->text);
 }

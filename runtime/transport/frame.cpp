@@ -2,84 +2,23 @@
 
 #include "troupe/algorithms/exchange/around/codec.hpp"
 #include "troupe/algorithms/support/assert.hpp"
-#include "troupe/algorithms/support/crc32c.hpp"
 
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstring>
 #include <string>
 
 namespace troupe::transport {
 
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "frames have the byte order of memory");
-
-constexpr std::uint32_t frame_magic = 0x50525454;  // "TTRP"
 constexpr encoding none{0};
 constexpr std::int64_t most = std::int64_t{1} << 48;  ///< Limit of values that are summed, so that no sum overflows.
-constexpr std::size_t checksum_at = header_bytes - sizeof(std::uint32_t);
-
-/// Writes or reads consecutive fields.
-template <class Byte>
-class cursor {
- public:
-  explicit cursor(Byte* at) : at_(at) {}
-
-  template <class T>
-  void operator()(T& field) {
-    if constexpr (std::is_const_v<Byte>)
-      std::memcpy(&field, at_, sizeof(T));
-    else
-      std::memcpy(at_, &field, sizeof(T));
-    at_ += sizeof(T);
-  }
-
- private:
-  Byte* at_;
-};
-
-/// Writes or reads the fields of the header in the order of its layout.
-template <class Byte>
-void fields(cursor<Byte>&& at, std::uint32_t& mark, std::uint16_t& version, std::uint8_t& dims, frame_header& header) {
-  at(mark);
-  at(version);
-  at(header.kind);
-  at(header.how);
-  at(dims);
-  at(header.what);
-  at(header.at);
-  std::uint8_t padding = 0;
-  at(padding);
-  at(header.to);
-  at(header.origin.run);
-  at(header.origin.sender);
-  at(header.origin.generation);
-  at(header.origin.step);
-  at(header.origin.version);
-  at(header.which.place);
-  at(header.which.part);
-  at(header.first);
-  at(header.total);
-  at(header.sample_count);
-  at(header.mass);
-  at(header.elements);
-  at(header.payload_bytes);
-  at(header.payload_crc);
-}
 
 std::span<const std::byte> bytes_of(const at::Tensor& values) {
   TROUPE_ASSERT(values.is_contiguous() && values.numel() > 0, "a payload is a non-empty, contiguous tensor");
   return {static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()};
-}
-
-/// Throws if the bytes do not start with the magic. Only the first `count` bytes have been received.
-void check_mark(std::span<const std::byte, header_bytes> bytes, std::size_t count) {
-  if (std::memcmp(bytes.data(), &frame_magic, std::min(count, sizeof(frame_magic))) != 0)
-    throw frame_error("received bytes that are not a Troupe frame");
 }
 
 [[noreturn]] void refuse(const std::string& what) {
@@ -169,7 +108,10 @@ bool belongs(frame_kind kind, plane where) {
     case frame_kind::beat:
       return true;
     case frame_kind::control:
-      return where == plane::control;
+      return where != plane::tensors;
+    case frame_kind::part:
+    case frame_kind::state:
+      return where != plane::control;
     default:
       return where == plane::tensors;
   }
@@ -183,35 +125,17 @@ std::uint64_t frame_limits::largest_payload() const {
 }
 
 std::array<std::byte, header_bytes> encode(const frame_header& header) {
-  std::array<std::byte, header_bytes> bytes{};
-  auto mark = frame_magic;
-  auto version = protocol_version;
-  std::uint8_t dims = header.elements > 0 ? 1 : 0;
-  auto written = header;
-  if (header.elements == 0) written.how = none;
-  fields(cursor{bytes.data()}, mark, version, dims, written);
-  const auto crc = crc32c(std::span{bytes}.first(checksum_at));
-  std::memcpy(bytes.data() + checksum_at, &crc, sizeof(crc));
-  return bytes;
+  return write_header(header);
 }
 
 frame_header decode(std::span<const std::byte, header_bytes> bytes, const frame_limits& limits) {
-  frame_header header;
-  std::uint32_t mark = 0, crc = 0;
-  std::uint16_t version = 0;
   std::uint8_t dims = 0;
-  fields(cursor{bytes.data()}, mark, version, dims, header);
-  std::memcpy(&crc, bytes.data() + checksum_at, sizeof(crc));
-  check_mark(bytes, header_bytes);
-  if (version != protocol_version)
-    throw version_error("received a frame of protocol " + std::to_string(version) + "; expected protocol " +
-                        std::to_string(protocol_version));
-  if (crc != crc32c(bytes.first(checksum_at))) refuse("whose header was damaged in transit");
+  const auto header = read_header<frame_header>(bytes, dims);
   switch (header.kind) {
     case frame_kind::hello:
       check_bare(header, dims, sizeof(session_id), sizeof(session_id));
       check_grant(header);
-      if (header.which.place > static_cast<std::uint32_t>(plane::control)) refuse("for an unknown plane");
+      if (header.which.place > static_cast<std::uint32_t>(plane::actor)) refuse("for an unknown plane");
       return header;
     case frame_kind::credit:
       check_bare(header, dims, 0, 0);

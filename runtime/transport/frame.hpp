@@ -1,59 +1,27 @@
-// The frame: the format of everything that travels between two nodes. A header of 112 bytes, little-endian, precedes
-// the payload; docs/protocol.md specifies every byte. This file contains pure functions and a reader that is given
-// bytes, without sockets, threads or actors.
+// The frame: the format of everything that travels between two nodes; see layout.hpp. This file contains pure functions
+// and a reader that is given bytes, without sockets, threads or actors.
 #pragma once
 
 #include "troupe/algorithms/messages/messages.hpp"
 #include "troupe/models/storage/buffer_pool.hpp"
 #include "troupe/net/channels/channel.hpp"
+#include "troupe/net/frames/layout.hpp"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
 namespace troupe::transport {
 
-/// Version of frames and control messages. All nodes of a run must have the same version.
-constexpr std::uint16_t protocol_version = 10;
-
-constexpr std::size_t header_bytes = 112;
-
-/// Identifies the run. Both ends of a tensor link send it in their hello; the hello of a control link contains zeros.
-using session_id = std::array<std::byte, 16>;
-
 /// What follows the hellos on a control link.
 enum class control_carrier : std::uint32_t { frames, caf };
 
-enum class frame_kind : std::uint8_t {
-  /// The first frame in each direction. `to` is the sender's node index, `total` the initial credit, `which.place` the
-  /// plane, and `which.part` what follows (control_carrier).
-  hello = 1,
-  part,      ///< A part for the port of rank `to`.
-  snapshot,  ///< A snapshot for the coordinator.
-  credit,    ///< Grants `total` more credit, because frames of that cost have been taken.
-  state,     ///< Bytes of the state of worker `origin.sender`, from `first` on, of `total`; see state_frames.hpp.
-  copy,      ///< Bytes of the files of a checkpoint, for the node that keeps a copy; otherwise like `state`.
-  control,   ///< A control message; see control.hpp.
-  beat,      ///< Only shows that the sender is alive.
-};
-
 /// Returns whether frames of this kind may follow the hello on a connection of this plane.
 bool belongs(frame_kind kind, plane where);
-
-/// Maximum payload of a state frame. A state is cut into such pieces.
-constexpr std::int64_t state_piece_bytes = 256 * 1024;
-
-/// Returns the credit that a payload uses, in bytes: the memory that the receiver's pool allocates for it, in whole
-/// pages. The window therefore limits memory and the number of payloads, however small they are.
-constexpr std::int64_t cost_of(std::uint64_t payload_bytes) {
-  constexpr std::uint64_t page = 4096;
-  return static_cast<std::int64_t>((payload_bytes + page - 1) / page * page);
-}
 
 /// Header of a frame. Fields that also exist in a part or a snapshot have the same meaning as in messages.hpp.
 struct frame_header {
@@ -97,16 +65,6 @@ struct frame_limits {
 
   /// Returns the size of the largest payload, in bytes.
   std::uint64_t largest_payload() const;
-};
-
-/// Received bytes that are not a valid frame; what() describes the fault.
-struct frame_error : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-/// A received frame that uses another version of the protocol.
-struct version_error : frame_error {
-  using frame_error::frame_error;
 };
 
 /// Returns the header as bytes, including its checksum.

@@ -6,7 +6,7 @@
 #include "tests/support/control_messages.hpp"
 
 #include "troupe/algorithms/support/assert.hpp"
-#include "troupe/algorithms/support/crc32c.hpp"
+#include "troupe/files/crc32c.hpp"
 #include "troupe/runtime/tcp/connection.hpp"
 
 #include <sys/socket.h>

@@ -27,6 +27,7 @@ import threading
 import time
 
 import attacks
+from entrances import greeting, open_run, stranger
 from nodes import (ASYNCHRONOUS, EXCHANGE, LOOP, WIRINGS, background, free_ports, node_process, node_tables,
                    nothing_is_left, started, until, weights, wired)
 from troupe_command import SOURCE, main, metrics, thorough, timeless, troupe, write
@@ -64,30 +65,6 @@ def over_processes(text, count=2, ports=None):
     """The same workers on `count` nodes."""
     workers = int(re.search(r"count = (\d)\n", text)[1])
     return re.sub(r"count = \d\n", "", text) + node_tables([workers // count] * count, ports)
-
-
-class open_run(background):
-    """A run with an entrance for guests."""
-
-    def __init__(self, text, *options, out="out"):
-        self.folder = pathlib.Path(out)
-        address = [] if "[[node]]" in text else ["127.0.0.1:0"]
-        super().__init__("run", write(f"{out}.toml", text), "--out", out, *options, "--actors", *address, name=out)
-        self.until_said("guests: ")
-        assert "secret" not in self.said() or self.entrance.exists(), self
-
-    def until_trained(self, out):
-        self.until(lambda: started(out), "the first step")
-
-    @property
-    def entrance(self):
-        return self.folder / "actors.json"
-
-    def lines(self):
-        return (self.folder / "metrics.jsonl").read_text().splitlines()
-
-    def has_written(self, event):
-        return any(json.loads(line)["event"] == event for line in self.lines())
 
 
 def guest(run, *commands, status=0):
@@ -132,15 +109,10 @@ def memory_of(run, what="VmRSS"):
 
 # A guest without CAF. -----------------------------------------------------------------------------------------------
 
-CAF = "0.17.6"
 SERVER_HANDSHAKE, CLIENT_HANDSHAKE, DIRECT, ROUTED, MONITOR, DOWN, HEARTBEAT = range(7)
 BY_NAME, SELECT = 1, 2
 HEADER, NODE = 32, 32
 ME = 8  # the id of the actor that asks
-
-
-def greeting(**more):
-    return json.dumps({"protocol": 1, "name": "mallory", "as": "actors", "caf": CAF, **more}).encode() + b"\n"
 
 
 def basp(operation, payload=b"", *, flags=0, number=0, source=0, target=0, claimed=None):
@@ -153,73 +125,6 @@ def value(type_name, fields=b"", forwarded=b"\0", zero=b"\0\0", size=None):
     """The payload of a message of one value."""
     name = b"@<>+" + type_name.encode()
     return forwarded + zero + (bytes([len(name)]) if size is None else size) + name + fields
-
-
-class stranger:
-    """A connection to the entrance of a run, which does what a guest does, or something else, up to the greeting."""
-
-    def __init__(self, run, hello=None, *, secret=None, magic=b"TROUPE-G"):
-        where = json.loads(run.entrance.read_text())
-        host, port = where["address"].rsplit(":", 1)
-        key = bytes.fromhex(where["secret"]) if secret is None else secret
-        self.where = (host, int(port))
-        self.socket = socket.create_connection(self.where, timeout=20)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.arrived = b""
-        dialled = os.urandom(32)
-        self.send(magic + dialled)
-        with contextlib.suppress(ConnectionError):  # the run has closed the connection
-            accepted = self.take(64)[:32]
-            self.send(hmac.new(key, b"dialled " + dialled + accepted, hashlib.sha256).digest())
-        self.send(hello or greeting())
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.socket.close()
-
-    def read(self):
-        """Reads something; returns whether the connection is open."""
-        try:
-            more = self.socket.recv(65536)
-        except ConnectionError:
-            more = b""
-        self.arrived += more
-        return bool(more)
-
-    def take(self, count):
-        while len(self.arrived) < count:
-            if not self.read():
-                raise ConnectionError(f"closed after {self.arrived}")
-        taken, self.arrived = self.arrived[:count], self.arrived[count:]
-        return taken
-
-    def answer(self):
-        """The answer to the greeting."""
-        while b"\n" not in self.arrived:
-            if not self.read():
-                raise ConnectionError(f"closed after {self.arrived}")
-        line, self.arrived = self.arrived.split(b"\n", 1)
-        return json.loads(line)
-
-    def message(self):
-        operation, _, _, flags, size, number, source, target = struct.unpack(">BBBBIQQQ", self.take(HEADER))
-        return operation, flags, number, source, target, self.take(size)
-
-    def send(self, *messages):
-        """Sends something; the run may close the connection meanwhile."""
-        with contextlib.suppress(ConnectionError):
-            self.socket.sendall(b"".join(messages))
-
-    def is_shown_the_door(self):
-        while self.read():
-            self.arrived = b""
-        return True  # otherwise the socket has timed out, which is an OSError
-
-    def say_no_more(self):
-        with contextlib.suppress(OSError):
-            self.socket.shutdown(socket.SHUT_WR)
 
 
 class raw_guest(stranger):
@@ -239,6 +144,10 @@ class raw_guest(stranger):
         self.front, = struct.unpack(">Q", texts[:8])
         self.ours = payload[:8] + os.urandom(NODE - 8)
         self.number = 0
+
+    def message(self):
+        operation, _, _, flags, size, number, source, target = struct.unpack(">BBBBIQQQ", self.take(HEADER))
+        return operation, flags, number, source, target, self.take(size)
 
     def handshake(self):
         return basp(CLIENT_HANDSHAKE, self.ours) + basp(CLIENT_HANDSHAKE, self.ours, flags=SELECT)
@@ -857,7 +766,7 @@ def test_guests_with_certificates():
 
 def of_this_version(frame):
     """A frame of support/attacks.py with the version of the protocol that the source states."""
-    source = (SOURCE / "runtime/transport/frame.hpp").read_text()
+    source = (SOURCE / "net/frames/layout.hpp").read_text()
     version = int(re.search(r"protocol_version = (\d+)", source)[1])
     header = frame[:4] + struct.pack("<H", version) + frame[6:attacks.HEADER - 4]
     return header + struct.pack("<I", attacks.crc32c(header)) + frame[attacks.HEADER:]

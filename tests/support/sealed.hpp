@@ -1,7 +1,7 @@
 // Headers with the checksum of their payload, which connections add when they send.
 #pragma once
 
-#include "troupe/algorithms/support/crc32c.hpp"
+#include "troupe/files/crc32c.hpp"
 #include "troupe/runtime/transport/frame.hpp"
 
 namespace troupe::testing {

@@ -4,7 +4,7 @@
 #include "tests/support/doctest.hpp"
 #include "tests/support/linked_nodes.hpp"
 
-#include "troupe/algorithms/support/crc32c.hpp"
+#include "troupe/files/crc32c.hpp"
 #include "troupe/net/channels/endpoint.hpp"
 #include "troupe/runtime/transport/control.hpp"
 #include "troupe/runtime/transport/frame.hpp"

@@ -75,7 +75,9 @@ std::string used_text(const planned_edge& edge) {
 }
 
 std::string name_of_id(const plan& plan, const planned_exchange& exchange, std::uint32_t id) {
-  return id < plan.workers ? "worker " + std::to_string(id) : "server " + std::to_string(id - exchange.first_server);
+  if (id < plan.workers) return "worker " + std::to_string(id);
+  if (!exchange.nature.actor.empty()) return "actor " + exchange.nature.actor;
+  return "server " + std::to_string(id - exchange.first_server);
 }
 
 /// Returns text such as "workers 0, 1 and 5".
@@ -106,6 +108,8 @@ void describe_members(page& page, const plan& plan, const planned_exchange& exch
 void describe_servers(page& page, const plan& plan, const planned_exchange& exchange) {
   const auto servers = exchange.nature.servers;
   if (servers == 0) return;
+  if (const auto& actor = exchange.nature.actor; !actor.empty())
+    return page.more("the rule is that of actor " + actor + ", in another program");
   if (!exchange.nature.in_loop)
     return page.more(human_bytes(plan.bytes_held(exchange, 0)) + " of shared memory, no messages");
   std::vector<std::string> held;

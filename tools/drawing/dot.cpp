@@ -152,10 +152,13 @@ void add_servers(const plan& plan, std::vector<unit>& units) {
     const auto servers = exchange.nature.servers;
     for (std::uint32_t i = 0; i < servers; ++i) {
       const auto server = "s" + std::to_string(i);
-      const auto title = exchange.nature.in_loop ? server : std::string("memory");
+      const auto& actor = exchange.nature.actor;
+      const auto title = !actor.empty()            ? data::clipped(actor, 12)
+                         : exchange.nature.in_loop ? server
+                                                   : std::string("memory");
       units.push_back({.name = exchange.name + " " + server,
                        .title = exchanges_served > 1 ? data::clipped(exchange.name, 12) + " " + title : title,
-                       .subtitle = holding_text(plan.bytes_held(exchange, i)),
+                       .subtitle = actor.empty() ? holding_text(plan.bytes_held(exchange, i)) : "another program",
                        .region = 0,
                        .several = false,
                        .server = true});

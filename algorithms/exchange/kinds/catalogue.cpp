@@ -221,13 +221,38 @@ exchange_facts shared_facts() {
                .shown_by = {"tests/unit/runtime/plan/replicas_test.cpp"}}}};
 }
 
+exchange_facts remote_facts() {
+  return {
+      .equation =
+          "same: each worker gets r(v₁, …, vₙ), where vᵢ is its gradient or its parameters and r is the rule of the "
+          "other program; each: worker i gets rᵢ",
+      .picture =
+          "worker i ── vᵢ ──▶ stand-in ⇄ actor, in another program\n"
+          "worker i ◀─ r ─── stand-in",
+      .variants = {{.when = "answers = \"same\"",
+                    .messages = "2n between the workers and the stand-in; n + 1 to and from the program",
+                    .bytes = "2nP and (n + 1)P",
+                    .synchronisation = "every worker waits for the answer, and the program decides for whom it waits",
+                    .staleness = "0",
+                    .equals = "an exchange of the same rule in the run, bit for bit",
+                    .shown_by = {"tests/processes/remote.py", "tests/unit/algorithms/exchange/remote_test.cpp"}},
+                   {.when = "answers = \"each\"",
+                    .messages = "2n between the workers and the stand-in; 2n to and from the program",
+                    .bytes = "2nP and 2nP",
+                    .synchronisation = "each worker waits for its answer, and the program decides for whom it waits",
+                    .staleness = "0",
+                    .equals = "an exchange of the same rule in the run, bit for bit",
+                    .shown_by = {"tests/processes/remote.py", "tests/unit/algorithms/exchange/remote_test.cpp"}}}};
+}
+
 }  // namespace
 
 exchange_facts facts_of_kind(const std::string& name) {
   static const std::map<std::string, exchange_facts (*)()> all{
       {"star", star_facts},       {"all_reduce", all_reduce_facts},
       {"gossip", gossip_facts},   {"parameter_server", parameter_server_facts},
-      {"elastic", elastic_facts}, {"shared", shared_facts}};
+      {"elastic", elastic_facts}, {"shared", shared_facts},
+      {"remote", remote_facts}};
   const auto found = all.find(name);
   return found == all.end() ? exchange_facts{} : found->second();
 }

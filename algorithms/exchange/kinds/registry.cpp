@@ -4,6 +4,7 @@
 #include "troupe/algorithms/exchange/all_reduce/star.hpp"
 #include "troupe/algorithms/exchange/around/buckets.hpp"
 #include "troupe/algorithms/exchange/gossip/gossip.hpp"
+#include "troupe/algorithms/exchange/remote/remote.hpp"
 #include "troupe/algorithms/exchange/servers/elastic.hpp"
 #include "troupe/algorithms/exchange/servers/parameter_server.hpp"
 #include "troupe/algorithms/exchange/shared/shared.hpp"
@@ -17,7 +18,7 @@ namespace {
 
 std::vector<exchange_kind>& shelf() {
   static std::vector<exchange_kind> kinds{star_kind(),    all_reduce_kind(), gossip_kind(), parameter_server_kind(),
-                                          elastic_kind(), shared_kind()};
+                                          elastic_kind(), shared_kind(),     remote_kind()};
   return kinds;
 }
 

@@ -4,8 +4,8 @@
 
 #include "troupe/actors/replay/deliveries.hpp"
 #include "troupe/actors/replay/lock_order.hpp"
-#include "troupe/algorithms/support/crc32c.hpp"
 #include "troupe/data/random/random.hpp"
+#include "troupe/files/crc32c.hpp"
 #include "troupe/files/error.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/recording/deliveries_file.hpp"

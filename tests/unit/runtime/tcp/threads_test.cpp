@@ -2,7 +2,7 @@
 #include "tests/support/doctest.hpp"
 #include "tests/support/linked_nodes.hpp"
 
-#include "troupe/algorithms/support/crc32c.hpp"
+#include "troupe/files/crc32c.hpp"
 #include "troupe/net/channels/channel.hpp"
 #include "troupe/runtime/tcp/connection.hpp"
 

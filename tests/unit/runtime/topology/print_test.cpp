@@ -240,13 +240,14 @@ class generator {
       case setting_type::text:
       case setting_type::words:
       case setting_type::pairs:
-        return row.type == setting_type::text ? setting_value(std::string("name")) : std::vector<std::string>{};
+        return row.type == setting_type::text ? setting_value("name" + std::to_string(names_++))
+                                              : std::vector<std::string>{};
     }
     return false;
   }
 
   std::mt19937_64 random_;
-  std::uint64_t hosts_{0};
+  std::uint64_t hosts_{0}, names_{0};  ///< No two hosts are equal, and no two actors.
 };
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include "tests/support/doctest.hpp"
 #include "tests/support/sealed.hpp"
 
-#include "troupe/algorithms/support/crc32c.hpp"
+#include "troupe/files/crc32c.hpp"
 #include "troupe/runtime/transport/state_frames.hpp"
 
 #include <ATen/ops/arange.h>
@@ -300,7 +300,7 @@ TEST_CASE("a header that asks for the impossible is refused in words, and nothin
   refuses(with(control, 96, limits.largest_control + 1), "type or length is invalid for its kind");
   refuses(with(control, 96, std::uint64_t{0}), "type or length is invalid for its kind");
   refuses(with(beat, 96, std::uint64_t{1}), "type or length is invalid for its kind");
-  refuses(with(hello, 48, std::uint32_t{2}), "for an unknown plane");
+  refuses(with(hello, 48, std::uint32_t{3}), "for an unknown plane");
   for (const auto& empty : {hello, credit, control, beat}) {
     refuses(with(empty, 7, std::uint8_t{1}), "type or length is invalid for its kind");
     refuses(with(empty, 8, std::uint8_t{1}), "type or length is invalid for its kind");

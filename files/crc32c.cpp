@@ -1,4 +1,4 @@
-#include "troupe/algorithms/support/crc32c.hpp"
+#include "troupe/files/crc32c.hpp"
 
 #include <isa-l/crc.h>
 
