@@ -1,26 +1,35 @@
-// troupe top [ADDRESS]: watches a run in the terminal, through the dashboard that it serves.
+// troupe top [ADDRESS]: watches a run in the terminal, through the dashboard that it serves or its entrance for guests.
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/console/messages.hpp"
 #include "troupe/apps/console/page.hpp"
 #include "troupe/apps/console/top_text.hpp"
 #include "troupe/apps/running/dashboard.hpp"
 #include "troupe/files/error.hpp"
+#include "troupe/net/guests/attach.hpp"
 #include "troupe/runtime/node/signals.hpp"
 #include "troupe/runtime/support/terminal.hpp"
 #include "troupe/tools/watching/http_client.hpp"
 #include "troupe/tools/watching/seen_run.hpp"
 
 #include <CLI/CLI.hpp>
+#include <caf/all.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <unistd.h>
+#include <utility>
 
 namespace troupe::apps {
 
@@ -69,12 +78,80 @@ watching::seen_run parse(const std::string& address, std::string_view text) {
   if (run) return *std::move(run);
   throw std::runtime_error(for_terminal(address) +
                            ": this is not the dashboard of a run; expected the address that a run with --dashboard has "
-                           "printed");
+                           "printed, or the results folder of a run with --actors");
 }
 
+/// Where the figures of a run come from.
+class source {
+ public:
+  virtual ~source() = default;
+
+  /// Returns the figures, or nothing if `goes_on` returned false.
+  virtual std::optional<std::string> look(const watching::keep_on& goes_on) = 0;
+
+  /// Calls `take` with the figures whenever they have changed, until the connection ends or `goes_on` returns false.
+  virtual void follow(const std::function<void(std::string_view)>& take, const watching::keep_on& goes_on) = 0;
+};
+
+/// The dashboard of a run.
+class dashboard_source final : public source {
+ public:
+  explicit dashboard_source(watching::dashboard_address where) : where_(std::move(where)) {}
+
+  std::optional<std::string> look(const watching::keep_on& goes_on) override {
+    return fetch(where_, "/data.json", goes_on);
+  }
+  void follow(const std::function<void(std::string_view)>& take, const watching::keep_on& goes_on) override {
+    watching::follow(where_, "/events.json", take, goes_on);
+  }
+
+ private:
+  watching::dashboard_address where_;
+};
+
+/// The entrance of a run for guests.
+class entrance_source final : public source {
+ public:
+  explicit entrance_source(const std::filesystem::path& out) : run_(attach(system_, out, "top")) {}
+
+  std::optional<std::string> look(const watching::keep_on& goes_on) override {
+    std::optional<std::string> text;
+    if (goes_on())
+      self_->request(run_.observer, patience, figures_request{})
+          .receive([&](figures& all) { text = std::move(all.json); }, [](const caf::error&) {});
+    return text;
+  }
+
+  void follow(const std::function<void(std::string_view)>& take, const watching::keep_on& goes_on) override {
+    news_after known{.line = std::numeric_limits<std::uint64_t>::max()};  // the lines are not needed
+    bool over = false, lost = false;
+    self_->monitor(run_.observer);
+    while (goes_on() && !over) {
+      self_->request(run_.observer, between_looks, known)
+          .receive([&](const news& all) { known.version = all.version, over = all.over; }, [](const caf::error&) {});
+      // A request that is under way when the connection is lost gets no answer.
+      self_->receive([&](const caf::down_msg&) { lost = true; },
+                     caf::after(over ? std::chrono::milliseconds{0} : between_draws) >> [] {});
+      if (lost) return;
+      if (const auto text = look(goes_on); text && !text->empty()) take(*text);
+    }
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds patience{5'000}, between_looks{500}, between_draws{200};
+
+  struct config : caf::actor_system_config {
+    config() { prepare_to_attach(*this); }
+  };
+  config config_;
+  caf::actor_system system_{config_};
+  run_handle run_;
+  caf::scoped_actor self_{system_};
+};
+
 /// Prints the current state of the run once.
-void look(const top_options& given, const watching::dashboard_address& where, const watching::keep_on& goes_on) {
-  const auto text = fetch(where, "/data.json", goes_on);
+void look(const top_options& given, source& from, const watching::keep_on& goes_on) {
+  const auto text = from.look(goes_on);
   if (!text) return;
   const auto run = parse(given.address, *text);
   if (given.json)
@@ -84,14 +161,12 @@ void look(const top_options& given, const watching::dashboard_address& where, co
 }
 
 /// Draws the run until it ends or `goes_on` returns false, then prints its last state. Returns the exit status.
-int watch(const top_options& given, const watching::dashboard_address& where, const watching::keep_on& goes_on,
-          signal_watch& signals) {
+int watch(const top_options& given, source& from, const watching::keep_on& goes_on, signal_watch& signals) {
   std::optional<watching::seen_run> latest;
   bool interrupted = false;
   {
     std::optional<screen> shown;
-    follow(
-        where, "/events.json",
+    from.follow(
         [&](std::string_view text) {
           latest = parse(given.address, text);
           if (!shown) shown.emplace(signals);
@@ -105,20 +180,26 @@ int watch(const top_options& given, const watching::dashboard_address& where, co
   return 1;
 }
 
+std::unique_ptr<source> source_at(const std::string& address) {
+  if (const auto where = watching::parse_dashboard_address(address)) return std::make_unique<dashboard_source>(*where);
+  std::error_code failed;
+  if (std::filesystem::is_directory(address, failed)) return std::make_unique<entrance_source>(address);
+  throw input_error("\"" + address +
+                    "\" is neither the address of a dashboard nor a results folder; expected an address such as " +
+                    default_dashboard + ", the URL that the run has printed, or the folder of a run with --actors");
+}
+
 int top(const top_options& given) {
   auto& signals = signals_of_command();
   std::atomic<int> signal{0};
   const signal_handler interrupting{signals, [&](int received) { signal = received; }};
-  const auto where = watching::parse_dashboard_address(given.address);
-  if (!where)
-    throw input_error("\"" + given.address + "\" is not the address of a dashboard; expected one such as " +
-                      default_dashboard + ", or the URL that the run has printed");
+  const auto from = source_at(given.address);
   const auto goes_on = [&] { return signal == 0; };
   int status = 0;
   if (given.once || given.json || !is_terminal(STDOUT_FILENO))
-    look(given, *where, goes_on);
+    look(given, *from, goes_on);
   else
-    status = watch(given, *where, goes_on, signals);
+    status = watch(given, *from, goes_on, signals);
   // Ctrl-C is the usual way to leave. Other signals are reported as for other commands.
   return signal == 0 || signal == SIGINT ? status : 128 + signal;
 }
@@ -126,11 +207,13 @@ int top(const top_options& given) {
 }  // namespace
 
 void add_top(CLI::App& app, int& status) {
-  auto* command = app.add_subcommand("top", "Watch a run in the terminal, through the dashboard that it serves");
+  auto* command =
+      app.add_subcommand("top", "Watch a run in the terminal, through its dashboard or its entrance for guests");
   auto given = std::make_shared<top_options>();
   command
       ->add_option("ADDRESS", given->address,
-                   "Address of the dashboard, HOST:PORT, or the URL that the run has printed, with its token")
+                   "Address of the dashboard, HOST:PORT, or the URL that the run has printed, with its token; or the "
+                   "results folder of a run with --actors on this host")
       ->capture_default_str();
   command->add_flag("--once", given->once, "Print the current state once, as when the output is not a terminal");
   command->add_flag("--json", given->json, "Print the current state once, as one JSON object");

@@ -11,6 +11,7 @@ template <class Add>
 void for_each_request(Add add) {
   add(news_after{}, "troupe.news_after");
   add(wiring_request{}, "troupe.wiring_request");
+  add(figures_request{}, "troupe.figures_request");
   add(status_request{}, "troupe.status_request");
   add(pause_run{}, "troupe.pause_run");
   add(continue_run{}, "troupe.continue_run");
@@ -25,6 +26,7 @@ void add_messages(caf::actor_system_config& config) {
   for_each_request([&](auto message, const char* name) { config.add_message_type<decltype(message)>(name); });
   config.add_message_type<news>("troupe.news");
   config.add_message_type<wiring>("troupe.wiring");
+  config.add_message_type<figures>("troupe.figures");
   config.add_message_type<run_status>("troupe.run_status");
   config.add_message_type<steered>("troupe.steered");
 }

@@ -61,6 +61,22 @@ struct wiring {
   std::string folder;  ///< The results folder.
 };
 
+/// Asks for the figures of the run.
+struct figures_request {};
+
+/// The figures of a run, as its dashboard shows them.
+struct figures {
+  std::string json;  ///< What a dashboard serves as /data.json; empty if it is too large for a message.
+};
+
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, figures_request&) {
+  return f(caf::meta::type_name("figures_request"));
+}
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, figures& x) {
+  return f(caf::meta::type_name("figures"), x.json);
+}
 template <class Inspector>
 typename Inspector::result_type inspect(Inspector& f, news_after& x) {
   return f(caf::meta::type_name("news_after"), x.line, x.version);
@@ -80,7 +96,8 @@ typename Inspector::result_type inspect(Inspector& f, wiring& x) {
 
 /// Observes a run.
 using run_observer =
-    caf::typed_actor<caf::replies_to<news_after>::with<news>, caf::replies_to<wiring_request>::with<wiring>>;
+    caf::typed_actor<caf::replies_to<news_after>::with<news>, caf::replies_to<wiring_request>::with<wiring>,
+                     caf::replies_to<figures_request>::with<figures>>;
 
 // Steering. --------------------------------------------------------------------------------------------------------
 

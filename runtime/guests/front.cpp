@@ -26,8 +26,8 @@ struct open_request {
   caf::typed_response_promise<news> answer;
 };
 
-/// Bytes of a wiring. A message to a guest has at most 1 MiB.
-constexpr std::size_t most_of_wiring = std::size_t{900} << 10;
+/// Bytes of a text. A message to a guest has at most 1 MiB.
+constexpr std::size_t most_of_text = std::size_t{900} << 10;
 
 /// Requests to steer the run that may wait for an answer.
 constexpr std::size_t most_orders = 16;
@@ -125,7 +125,7 @@ front_interface::behavior_type front(front_pointer self, front_options options) 
   auto& my = self->state;
   my.options = std::move(options);
   auto& about = my.options.about;
-  if (about.topology.size() + about.plan.size() > most_of_wiring) about.plan.clear();
+  if (about.topology.size() + about.plan.size() > most_of_text) about.plan.clear();
   const auto me = caf::actor_cast<caf::actor>(self);
   my.line->front = me;
   my.subscription = my.options.feed->subscribe([alarm = my.on_news, weak = caf::actor_cast<caf::weak_actor_ptr>(me)] {
@@ -136,6 +136,10 @@ front_interface::behavior_type front(front_pointer self, front_options options) 
   return {
       [self](const news_after& known) { return take_request(self, known); },
       [self](wiring_request) { return self->state.options.about; },
+      [self](figures_request) {
+        auto json = self->state.options.feed->figures();
+        return json.size() > most_of_text ? figures{} : figures{std::move(json)};
+      },
       [self](status_request) { return self->state.options.status(); },
       [self](const pause_run& what) { return steer(self, what); },
       [self](const continue_run& what) { return steer(self, what); },

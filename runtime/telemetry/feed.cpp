@@ -59,6 +59,22 @@ void feed::set_waits(const std::string& sentence) {
   });
 }
 
+void feed::set_figures(std::function<std::string(bool over)> make) {
+  const std::lock_guard lock{mutex_};
+  figures_ = std::move(make);
+}
+
+std::string feed::figures() const {
+  std::function<std::string(bool over)> make;
+  bool over = false;
+  {
+    const std::lock_guard lock{mutex_};
+    make = figures_;
+    over = over_;
+  }
+  return make ? make(over) : std::string();
+}
+
 void feed::close() {
   change([&] {
     over_ = true;

@@ -30,6 +30,10 @@ class feed {
   void set_steps_of_workers(const std::vector<std::uint64_t>& steps);
   void set_waits(const std::string& sentence);
 
+  /// Sets what makes the figures of the run, as JSON. Any thread may call it, at any rate; `over` says whether the run
+  /// has ended.
+  void set_figures(std::function<std::string(bool over)> make);
+
   /// Notes that the last line has been added.
   void close();
 
@@ -38,6 +42,9 @@ class feed {
 
   /// Returns the answer to a request. Lines that do not fit an answer follow in the next one.
   news after(const news_after& known) const;
+
+  /// Returns the figures of the run, or "" if there are none yet.
+  std::string figures() const;
 
   /// Calls `tell`, without waiting for anything, whenever there is something new. Returns a number for unsubscribe(),
   /// after which `tell` is not called again.
@@ -58,6 +65,7 @@ class feed {
   std::vector<std::uint64_t> steps_;
   std::string waits_;
   bool over_{false};
+  std::function<std::string(bool over)> figures_;
   std::map<std::uint64_t, std::function<void()>> readers_;
   std::uint64_t subscribed_{0};
 };

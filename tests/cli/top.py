@@ -21,6 +21,7 @@ import threading
 import time
 
 from dashboard import ENDLESS, Watched
+from entrances import open_run
 from troupe_command import BINARY, SOURCE, main, metrics, thorough, troupe, write
 
 ANY = "--dashboard=127.0.0.1:0"
@@ -135,6 +136,30 @@ def test_the_token_of_the_url_is_needed_beyond_this_host():
         said = troupe("top", url.partition("?")[0], status=1).stderr
         assert "the token is missing or wrong" in said, said
         run.end()
+
+
+def test_a_run_can_be_watched_through_its_entrance_for_guests():
+    for how, status in (("end", 0), ("kill", 1)):
+        with open_run(ENDLESS, "--overwrite") as run:
+            run.until_trained("out")
+            text = troupe("top", "out").stdout
+            assert text.startswith("out.toml  training  lenet on digits, 2 workers") and "\x1b" not in text, text
+            found = json.loads(troupe("top", "out", "--json").stdout)
+            assert found["steps"] == 1000000 and [edge["edge"] for edge in found["edges"]] == ["w0->w1", "w1->w0"], found
+            shown = Terminal("out")
+            shown.wait(lambda seen: seen.count(HOME) >= 3 and len(steps_in(seen)) >= 2)
+            os.kill(run.pid, signal.SIGINT if how == "end" else signal.SIGKILL)
+            assert shown.end() == status, shown.seen
+            last = shown.seen.split("\x1b[?1049l")[1]
+            if how == "end":
+                assert "interrupted" in last and metrics("out")[-1]["step"] in steps_in(last), last
+            else:
+                assert "the connection was lost before the run had ended" in last, last
+    said = troupe("top", "out", status=1).stderr  # the file that the killed run has left
+    assert "cannot attach to the run at 127.0.0.1" in said, said
+    pathlib.Path("out/actors.json").unlink()
+    said = troupe("top", "out", status=1).stderr
+    assert "expected the results folder of a run that was started with --actors and has not ended" in said, said
 
 
 def edges_of(folder):
@@ -257,7 +282,7 @@ def test_names_from_a_server_cannot_control_the_terminal():
 
 def test_addresses_that_are_none_are_refused():
     for address in ("nonsense", "127.0.0.1:0", "http://127.0.0.1:1/x", "https://127.0.0.1:1", "127.0.0.1:1?token=a\r\nX: y"):
-        assert "is not the address of a dashboard" in troupe("top", address, status=2).stderr, address
+        assert "is neither the address of a dashboard nor a results folder" in troupe("top", address, status=2).stderr, address
 
 
 main(globals())

@@ -128,6 +128,16 @@ def test_a_program_outside_the_tree_is_the_command_with_one_more_exchange():
     print(f"  the median of 4 workers: {accuracy:.3f}")
     assert accuracy > 0.5, "200 steps of lenet beat chance by far"
 
+    # The same rule in a program of its own, which needs no LibTorch.
+    build("remote_exchange")
+    needed = call("ldd", "remote_exchange/median_server")
+    assert "torch" not in needed and "c10" not in needed, needed
+    with background("run", SOURCE / "examples/remote_exchange/median.toml", "--out", "remote", "--actors", "127.0.0.1:0") as run:
+        run.until(pathlib.Path("remote/actors.json").exists, "the entrance")
+        call("remote_exchange/median_server", "remote")
+        run.wait(0)
+    assert weights("one") == weights("remote"), "the weights differ from those of the rule in the run"
+
     # Nodes are this program again: the installed one could not run them.
     write("nodes.toml", file.read_text() + node_tables([2, 2]))
     with_median("run", "nodes.toml", "--out", "two")

@@ -603,7 +603,7 @@ def test_strangers_are_refused():
             greeting(caf="0.17.5"): "uses CAF 0.17.5; expected 0.17.6",
             greeting(caf="\x1b[31m"): "uses CAF ?[31m",
             greeting(**{"as": "king"}): "what it wants to be",
-            greeting(**{"as": "member"}): "no exchange of this run has a member in another program",
+            greeting(**{"as": "member"}): "no exchange of this run has an actor of its name",
             greeting(name=""): "without a name",
             greeting(name="a b"): "its name is not one",
             greeting(name="x" * 65): "its name is not one",

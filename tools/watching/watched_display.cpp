@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <mutex>
 #include <string_view>
 #include <utility>
 
@@ -24,6 +25,7 @@ class watched_display final : public telemetry::display {
         options_(std::move(options)),
         run_(std::make_shared<history>(!options_.facts.simulated, std::chrono::steady_clock::now, options_.traffic)) {
     if (options_.continues) read_lines();
+    if (options_.feed) tell_of_figures();
     if (options_.dashboard) serve(*options_.dashboard);
   }
 
@@ -47,6 +49,17 @@ class watched_display final : public telemetry::display {
   void make_room() override { shown_->make_room(); }
 
  private:
+  /// Lets guests have what the dashboard serves.
+  void tell_of_figures() {
+    const auto figures = std::make_shared<site>(site_options{.facts = options_.facts, .run = run_, .token = {}});
+    options_.feed->set_figures([=, facts = options_.facts, run = run_,
+                                mutex = std::make_shared<std::mutex>()](bool over) {
+      if (over) return json_of(facts, run->state());
+      const std::lock_guard lock{*mutex};
+      return figures->answer({.method = "GET", .target = "/data.json", .host = "localhost", .authorization = {}}).body;
+    });
+  }
+
   /// Tells guests which workers wait for which, if there are guests, and at most once per second.
   void tell_of_waits() {
     if (!options_.feed || !options_.feed->has_readers()) return;
