@@ -11,7 +11,7 @@ import time
 
 from attacks import HEADER, crc32c
 from entrances import greeting, open_run, stranger
-from nodes import EXCHANGE, LOOP, background, node_tables, nothing_is_left, until, weights
+from nodes import LOOP, background, free_ports, node_tables, nothing_is_left, until, weights
 from troupe_command import SOURCE, TINY, main, metrics, thorough, timeless, troupe, write
 
 RULE, MEDIAN = os.environ["TROUPE_RULE"], os.environ["TROUPE_MEDIAN"]
@@ -198,6 +198,21 @@ def test_only_one_program_has_the_seat():
         run.process.send_signal(signal.SIGTERM)
         run.wait(143)
     assert metrics("out")[-1]["status"] == "interrupted", metrics("out")[-1]
+
+
+def test_a_program_identifies_itself_with_a_certificate_of_the_name_of_its_actor():
+    troupe("certs", "certs", "--node", "alpha", "--guest", "rule", "--guest", "other")
+    port, = free_ports(1)
+    text = on_nodes(TEXT, [4]).replace('name = "alpha"\n', f'name = "alpha"\naddress = "127.0.0.1:{port}"\n')
+    with open_run(text + '[security]\ncertificates = "certs"\n') as run:
+        address = f"127.0.0.1:{port}"
+        with background(address, "certs", "other", "mean", name="other", program=(RULE,)) as other:
+            other.wait(1)
+        assert "no exchange of this run has an actor of its name" in other.said(), other
+        with background(address, "certs", "rule", "mean", name="rule", program=(RULE,)) as rule:
+            run.wait(0)
+            rule.wait(0)
+    assert weights("out") == in_the_run(TEXT, '[exchange]\nkind = "star"\n')
 
 
 def test_a_run_waits_for_its_actors_and_says_so():
