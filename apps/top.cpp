@@ -17,17 +17,18 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
-#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <iostream>
-#include <limits>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <thread>
+#include <tuple>
 #include <unistd.h>
 #include <utility>
 
@@ -116,37 +117,60 @@ class entrance_source final : public source {
 
   std::optional<std::string> look(const watching::keep_on& goes_on) override {
     std::optional<std::string> text;
-    if (goes_on())
-      self_->request(run_.observer, patience, figures_request{})
-          .receive([&](figures& all) { text = std::move(all.json); }, [](const caf::error&) {});
+    if (!goes_on()) return text;
+    caf::scoped_actor self{system_};
+    self->request(run_.observer, patience, figures_request{})
+        .receive([&](figures& all) { text = std::move(all.json); }, [](const caf::error&) {});
+    if (!text) throw std::runtime_error("the run does not answer");
+    if (text->empty()) throw std::runtime_error("the figures of the run are too large for a message; use --dashboard");
     return text;
   }
 
   void follow(const std::function<void(std::string_view)>& take, const watching::keep_on& goes_on) override {
-    news_after known{.line = std::numeric_limits<std::uint64_t>::max()};  // the lines are not needed
-    bool over = false, lost = false;
-    self_->monitor(run_.observer);
-    while (goes_on() && !over) {
-      self_->request(run_.observer, between_looks, known)
-          .receive([&](const news& all) { known.version = all.version, over = all.over; }, [](const caf::error&) {});
-      // A request that is under way when the connection is lost gets no answer.
-      self_->receive([&](const caf::down_msg&) { lost = true; },
-                     caf::after(over ? std::chrono::milliseconds{0} : between_draws) >> [] {});
-      if (lost) return;
-      if (const auto text = look(goes_on); text && !text->empty()) take(*text);
+    const auto seen = std::make_shared<state>();
+    const auto follower = system_.spawn([seen, run = run_.observer](caf::event_based_actor* self) -> caf::behavior {
+      troupe::follow(
+          self, run, [seen](const news& all) { seen->note(all.over, false); },
+          [seen](const caf::error&) { seen->note(false, true); });
+      return {[](caf::unit_t) {}};
+    });
+    while (goes_on()) {
+      const auto [changed, over, lost] = seen->wait(between_draws);
+      if (lost) break;
+      if (changed) take(*look([] { return true; }));
+      if (over) break;
     }
+    caf::anon_send_exit(follower, caf::exit_reason::user_shutdown);
   }
 
  private:
-  static constexpr std::chrono::milliseconds patience{5'000}, between_looks{500}, between_draws{200};
+  static constexpr std::chrono::milliseconds patience{5'000}, between_draws{200};
 
   struct config : caf::actor_system_config {
     config() { prepare_to_attach(*this); }
   };
+
+  /// What the actor that follows the run has heard.
+  struct state {
+    std::mutex mutex;
+    bool changed{true}, over{false}, lost{false};
+
+    void note(bool is_over, bool is_lost) {
+      const std::lock_guard lock{mutex};
+      changed = true;
+      over = over || is_over;
+      lost = lost || is_lost;
+    }
+    std::tuple<bool, bool, bool> wait(std::chrono::milliseconds time) {
+      std::this_thread::sleep_for(time);
+      const std::lock_guard lock{mutex};
+      return {std::exchange(changed, false), over, lost};
+    }
+  };
+
   config config_;
   caf::actor_system system_{config_};
   run_handle run_;
-  caf::scoped_actor self_{system_};
 };
 
 /// Prints the current state of the run once.

@@ -151,7 +151,7 @@ void look_for_barrier(coordinator_pointer self) {
 }
 
 void begin_checkpoint(coordinator_pointer self, std::uint64_t step, std::function<void()> then,
-                      std::function<void()> written) {
+                      std::function<void(bool)> written) {
   auto& my = self->state;
   TROUPE_ASSERT(!my.collection.open, "COORDINATOR-3: one checkpoint at a time");
   const auto number = my.collection.number + 1;
@@ -183,11 +183,11 @@ void write_checkpoint_if_complete(coordinator_pointer self) {
   // No deadline: a slow disk must not cost the run.
   self->request(my.recorder, caf::infinite, checkpoint_atom_v, std::exchange(collection.states, {}))
       .then(
-          [self, written = std::exchange(collection.written, {})](std::uint64_t) {
+          [self, written = std::exchange(collection.written, {})](bool succeeded) {
             self->state.deliveries.admit_and_settle({.what = delivery::kind::written},
-                                                    [self, written](const delivery&) {
+                                                    [self, written, succeeded](const delivery&) {
                                                       self->state.writing = false;
-                                                      if (written) written();
+                                                      if (written) written(succeeded);
                                                     });
           },
           [self](const caf::error& why) { self->quit(make_error(errc::peer_lost, "recorder: " + describe(why))); });

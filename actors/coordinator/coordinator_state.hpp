@@ -30,8 +30,8 @@ struct checkpoint_collection {
   bool open{false};         ///< Whether a checkpoint is being assembled.
   std::size_t missing{0};   ///< States that have been requested and have not arrived.
   run_state states;
-  std::function<void()> then;     ///< Continues the run.
-  std::function<void()> written;  ///< Called when the checkpoint is written, or cannot be; may be empty.
+  std::function<void()> then;         ///< Continues the run.
+  std::function<void(bool)> written;  ///< Called when the checkpoint is written, or cannot be; may be empty.
 };
 
 /// What is being done with the first report.
@@ -157,7 +157,7 @@ void look_for_barrier(coordinator_pointer self);
 
 /// Assembles a checkpoint of `step`, then calls `then`. All workers must have stopped.
 void begin_checkpoint(coordinator_pointer self, std::uint64_t step, std::function<void()> then,
-                      std::function<void()> written = {});
+                      std::function<void(bool)> written = {});
 
 /// Takes the state of a worker.
 void take_state(coordinator_pointer self, rank_id worker, std::uint64_t number, const state_dict& state);

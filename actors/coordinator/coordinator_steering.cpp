@@ -166,9 +166,12 @@ void carry_out_orders(coordinator_pointer self) {
       steering.saving.push_back(order);
       begin_checkpoint(
           self, steering.step, [self] { carry_out_orders(self); },
-          [self, step = steering.step] {
+          [self, step = steering.step](bool written) {
             auto& saving = self->state.steering.saving;
-            complete(self, saving.front(), step);
+            if (written)
+              complete(self, saving.front(), step);
+            else
+              answer(saving.front(), {.refusal = "the checkpoint cannot be written; the run has printed why"});
             saving.pop_front();
           });
       return;

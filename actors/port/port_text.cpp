@@ -34,7 +34,7 @@ std::string list_of(const port_options& options, const std::vector<rank_id>& ind
 std::string waits(const port_options& options, const awaited& whom) {
   const auto self = list_of(options, {options.own.among.rank});
   // The stand-in of an actor waits for the actor itself.
-  const auto waits = whom.missing == std::vector{options.own.among.rank}
+  const auto waits = !options.actor.empty() && whom.missing == std::vector{options.own.among.rank}
                          ? self + " has not answered"
                          : self + " is waiting for " + list_of(options, whom.missing);
   return options.name + ": " + waits + " at step " +

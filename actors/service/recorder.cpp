@@ -15,7 +15,8 @@ namespace {
 
 struct open_checkpoint {
   std::uint64_t step{0};
-  caf::typed_response_promise<std::uint64_t> answer;
+  caf::typed_response_promise<bool> answer;
+  bool written{false};
 };
 
 struct recorder_state {
@@ -62,7 +63,7 @@ void complete_checkpoint(recorder_pointer self, std::uint64_t serial) {
   auto& my = self->state;
   const auto checkpoint = my.open.find(serial);
   if (checkpoint == my.open.end()) return;
-  checkpoint->second.answer.deliver(std::uint64_t{checkpoint->second.step});
+  checkpoint->second.answer.deliver(bool{checkpoint->second.written});
   my.open.erase(checkpoint);
   if (my.open.empty() && my.finish) std::exchange(my.finish, {})();
 }
@@ -105,21 +106,23 @@ std::uint64_t progress_of(const recorder_state& my) {
 }
 
 /// Writes a checkpoint and sends it to the node that keeps a copy.
-caf::result<std::uint64_t> write_checkpoint(recorder_pointer self, const run_state& state) {
+caf::result<bool> write_checkpoint(recorder_pointer self, const run_state& state) {
   auto& my = self->state;
   auto best = std::exchange(my.best, std::nullopt);
-  auto promise = self->make_response_promise<std::uint64_t>();
+  auto promise = self->make_response_promise<bool>();
   const auto serial = my.begun++;
-  my.open.emplace(serial, open_checkpoint{state.step, promise});
+  my.open.emplace(serial, open_checkpoint{.step = state.step, .answer = promise});
   then_on_lane(
       self, *my.where, to_write,
       [journal = my.options.journal, send_copy = my.copy_overdue ? nullptr : my.options.send_copy, best, state] {
         if (best) journal->keep(*best);
         const auto files = journal->checkpoint(state, send_copy != nullptr);
         if (files) send_copy(state.step, *files);
-        return files.has_value();
+        return std::pair{journal->wrote_checkpoint(), files.has_value()};
       },
-      [self, serial](bool copying) {
+      [self, serial](const std::pair<bool, bool>& done) {
+        const auto [written, copying] = done;
+        self->state.open.at(serial).written = written;
         if (!copying) return complete_checkpoint(self, serial);
         self->delayed_send(self, self->state.options.copy_timeout, tick_atom_v, serial);
       });

@@ -20,14 +20,15 @@ using progress_sink = control::handler_of<control::to_recorder>;
 
 /// record:   writes one line of the metrics.
 /// keep:     writes the best result so far.
-/// checkpoint: writes a checkpoint; answered when that is done, or has failed with a warning. If another node keeps a
-///           copy, the answer waits, for at most copy_timeout, for the message with a step, which confirms the copy.
+/// checkpoint: writes a checkpoint; answered with whether that has succeeded; if not, there was a warning. If another
+///           node keeps a copy, the answer waits, for at most copy_timeout, for the message with a step, which confirms
+///           the copy.
 /// tick:     sent to itself: the copy of the checkpoint with this serial number is overdue unless it is confirmed.
 /// save:     writes the result and the last line, after all checkpoints and copies; answered with the step of that line
 ///           when both are on disk.
 using recorder_actor =
     progress_sink::extend<caf::reacts_to<record_atom, record>, caf::reacts_to<keep_atom, snapshot>,
-                          caf::replies_to<checkpoint_atom, run_state>::with<std::uint64_t>,
+                          caf::replies_to<checkpoint_atom, run_state>::with<bool>,
                           caf::reacts_to<checkpoint_atom, std::uint64_t>, caf::reacts_to<tick_atom, std::uint64_t>,
                           caf::replies_to<save_atom, snapshot, record>::with<std::uint64_t>,
                           caf::reacts_to<done_atom, completion>>;

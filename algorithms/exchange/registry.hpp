@@ -63,6 +63,9 @@ struct exchange_nature {
   memory_writes writes{memory_writes::plain};  ///< How workers write the memory. Used only with a shared memory.
   /// Name of an actor in another program for which the only server stands in; empty if there is none.
   std::string actor{};
+
+  /// Returns whether the rule is that of an actor in another program.
+  bool is_elsewhere() const { return !actor.empty(); }
 };
 
 /// A setting that does not fit, with a message: what is wrong, and what was expected.

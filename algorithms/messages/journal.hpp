@@ -39,6 +39,9 @@ class journal {
   /// run continues with a warning. Returns its files if `copied` is set and another node keeps copies.
   virtual std::optional<state_dict> checkpoint(const run_state& /*state*/, bool /*copied*/) { return {}; }
 
+  /// Returns whether the last checkpoint could be written; its copy does not matter.
+  virtual bool wrote_checkpoint() const { return true; }
+
   /// Reports that the copy of the checkpoint of `step` is overdue. No further copies are sent until it is confirmed.
   virtual void report_overdue_copy(std::uint64_t /*step*/) {}
 };

@@ -21,6 +21,7 @@ class journal_filter : public journal {
   std::optional<state_dict> checkpoint(const run_state& state, bool copied) override {
     return inner_->checkpoint(state, copied);
   }
+  bool wrote_checkpoint() const override { return inner_->wrote_checkpoint(); }
   void report_overdue_copy(std::uint64_t step) override { inner_->report_overdue_copy(step); }
 
  private:

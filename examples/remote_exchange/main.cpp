@@ -49,8 +49,7 @@ class median final : public troupe::remote_rule {
 int main(int count, char** arguments) try {
   if (count != 2) return std::fprintf(stderr, "usage: median_server RESULTS\n"), 2;
   median rule;
-  troupe::take_part(rule, arguments[1], "median");
-  return 0;
+  return troupe::take_part(rule, arguments[1], "median");
 } catch (const std::exception& problem) {
   return std::fprintf(stderr, "median_server: %s\n", problem.what()), 1;
 }

@@ -2,12 +2,22 @@
 
 #include "troupe/net/channels/plain_channel.hpp"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
 namespace troupe::transport {
 
 void channel::check(const std::string&, plane) const {}
+
+void keep_alive(int socket) {
+  constexpr int on = 1, seconds_idle = 10, seconds_between = 5, attempts = 4;
+  ::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &seconds_idle, sizeof(seconds_idle));
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &seconds_between, sizeof(seconds_between));
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &attempts, sizeof(attempts));
+}
 
 std::ptrdiff_t plain_channel::read(std::span<std::byte> room) {
   return ::recv(socket_, room.data(), room.size(), MSG_DONTWAIT);

@@ -61,6 +61,10 @@ class channel {
   virtual std::string error() const { return {}; }
 };
 
+/// Makes the kernel notice within about half a minute that the other side's machine, or the way to it, is gone,
+/// although nothing is sent.
+void keep_alive(int socket);
+
 /// Makes the channels of a node.
 class channel_factory {
  public:

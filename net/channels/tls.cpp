@@ -4,6 +4,7 @@
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -141,11 +142,46 @@ std::string text_of_reason(int reason) {
                                    : "unknown error");
 }
 
+/// Writes without SIGPIPE, which would end the program of a guest. OpenSSL's own BIO calls write(2).
+int send_quietly(BIO* bio, const char* data, int size) {
+  int socket = -1;
+  BIO_get_fd(bio, &socket);
+  const auto count = static_cast<int>(::send(socket, data, static_cast<std::size_t>(size), MSG_NOSIGNAL));
+  BIO_clear_retry_flags(bio);
+  if (count <= 0 && BIO_sock_should_retry(count) != 0) BIO_set_retry_write(bio);
+  return count;
+}
+
+/// Returns OpenSSL's BIO for sockets with another write.
+const BIO_METHOD* quiet_socket() {
+  static const auto made = [] {
+    auto* method = BIO_meth_new(BIO_TYPE_SOCKET, "socket without SIGPIPE");
+    const auto* usual = BIO_s_socket();
+    checked(method != nullptr && BIO_meth_set_write(method, send_quietly) == 1 &&
+                BIO_meth_set_read(method, BIO_meth_get_read(usual)) == 1 &&
+                BIO_meth_set_ctrl(method, BIO_meth_get_ctrl(usual)) == 1 &&
+                BIO_meth_set_create(method, BIO_meth_get_create(usual)) == 1 &&
+                BIO_meth_set_destroy(method, BIO_meth_get_destroy(usual)) == 1,
+            "BIO_meth_new");
+    return method;
+  }();
+  return made;
+}
+
+/// Connects a session with a socket, which remains open after it.
+bool set_socket(SSL* session, int socket) {
+  auto* bio = BIO_new(quiet_socket());
+  if (bio == nullptr) return false;
+  BIO_set_fd(bio, socket, BIO_NOCLOSE);
+  SSL_set_bio(session, bio, bio);
+  return true;
+}
+
 class tls_channel final : public channel {
  public:
   tls_channel(context_pointer context, int socket, std::uint64_t records_per_key)
       : context_(std::move(context)), session_(SSL_new(context_.get())), records_per_key_(records_per_key) {
-    checked(session_ && SSL_set_fd(session_.get(), socket) == 1 && SSL_set_app_data(session_.get(), &refused_) == 1,
+    checked(session_ && set_socket(session_.get(), socket) && SSL_set_app_data(session_.get(), &refused_) == 1,
             "SSL_new");
     SSL_set_accept_state(session_.get());
   }

@@ -41,6 +41,12 @@ enum class frame_kind : std::uint8_t {
 /// Maximum payload of a state frame. A state is cut into such pieces.
 constexpr std::int64_t state_piece_bytes = 256 * 1024;
 
+/// Returns the size of the largest state of a worker, or of the program of an actor, in bytes, for a model of `total`
+/// elements: parameters, gradient and moments, and some more.
+constexpr std::int64_t largest_state_of(std::int64_t total) {
+  return (std::int64_t{16} << 20) + 16 * 4 * total;
+}
+
 /// Credit that the hello of each side grants to the other one at first, by default. Small, so that waiting data is
 /// still in the cache when it is read.
 constexpr std::int64_t default_window = 2 << 20;
@@ -102,6 +108,14 @@ class cursor {
 /// Writes or reads the fields of a header in the order of its layout.
 template <class Byte, class Header>
 void fields(cursor<Byte>&& at, std::uint8_t& dims, Header& header) {
+  static_assert(sizeof(header.kind) + sizeof(header.how) + sizeof(header.what) + sizeof(header.at) == 4);
+  static_assert(sizeof(header.to) + sizeof(header.origin.sender) + sizeof(header.origin.generation) +
+                    sizeof(header.which.place) + sizeof(header.which.part) + sizeof(header.payload_crc) ==
+                24);
+  static_assert(sizeof(header.origin.run) + sizeof(header.origin.step) + sizeof(header.origin.version) +
+                    sizeof(header.first) + sizeof(header.total) + sizeof(header.sample_count) + sizeof(header.mass) +
+                    sizeof(header.elements) + sizeof(header.payload_bytes) ==
+                72);
   auto mark = frame_magic;
   auto version = protocol_version;
   at(mark);

@@ -1,4 +1,4 @@
-// With what a guest identifies itself, and why it could not attach.
+// Credentials of a guest, and why it could not attach.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 
 namespace troupe {
 
-/// Why a program could not attach to a run, or lost it; what() says how to mend it.
+/// Why a program could not attach to a run, or lost it; what() says how to fix it.
 struct attach_error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

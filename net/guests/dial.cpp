@@ -151,7 +151,7 @@ run_address run_at(const std::string& address, const guest_credentials& who) try
 
 dialled dial(const dial_options& how, const introduction& who) {
   const waiter until{how.patience};
-  dialled to{.socket = connect(how, until), .bytes = {}, .answer = {}, .already = {}};
+  dialled to{.io = how.io, .socket = connect(how, until), .bytes = {}, .answer = {}, .already = {}};
   const auto socket = to.socket.native_handle();
   to.bytes = how.channel(socket);
   shake_hands(*to.bytes, socket, until);

@@ -47,6 +47,7 @@ run_address run_at(const std::string& address, const guest_credentials& who);
 
 /// A connection to a run that has accepted the guest.
 struct dialled {
+  std::shared_ptr<boost::asio::io_context> io;  ///< Outlives the socket.
   boost::asio::ip::tcp::socket socket;
   std::unique_ptr<transport::channel> bytes;
   guests::answer answer;

@@ -45,7 +45,8 @@ std::string line_of(const answer& to) {
   if (const auto& place = to.exchange)
     object["exchange"] = {{"name", place->name},       {"run", place->run},
                           {"members", place->members}, {"elements", place->elements},
-                          {"sends", place->sends},     {"answers", place->answers_all ? "same" : "each"}};
+                          {"sends", place->sends},     {"answers", place->answers_all ? "same" : "each"},
+                          {"frames", place->frames}};
   return files::json_text(object) + "\n";
 }
 
@@ -75,7 +76,8 @@ answer parse_answer(std::string_view line) {
                                  .members = static_cast<std::uint32_t>(number_in(*place, "members")),
                                  .elements = static_cast<std::int64_t>(number_in(*place, "elements")),
                                  .sends = text_in(*place, "sends"),
-                                 .answers_all = text_in(*place, "answers") != "each"};
+                                 .answers_all = text_in(*place, "answers") != "each",
+                                 .frames = number_in(*place, "frames")};
   return to;
 }
 

@@ -2,6 +2,8 @@
 // line of JSON in each direction.
 #pragma once
 
+#include "troupe/net/frames/layout.hpp"
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -39,12 +41,14 @@ struct introduction {
 
 /// The exchange in which a member has a place.
 struct exchange_place {
-  std::string name;          ///< Name of the exchange in the topology file.
-  std::uint64_t run{0};      ///< Identifies the run in every frame.
-  std::uint32_t members{0};  ///< Number of its members, whose indices in frames are 0 to n − 1; that of the actor is n.
-  std::int64_t elements{0};  ///< Number of values in each contribution and in each answer.
-  std::string sends;         ///< What the values are: "gradient" or "parameters".
-  bool answers_all{true};    ///< Whether one answer is for all members.
+  std::string name;      ///< Name of the exchange in the topology file.
+  std::uint64_t run{0};  ///< Identifies the run in every frame.
+  std::uint32_t members{
+      0};  ///< Number of its members, n. Their indices in frames are 0 to n − 1; that of the actor is n.
+  std::int64_t elements{0};                           ///< Number of values in each contribution and in each answer.
+  std::string sends;                                  ///< What the values are: "gradient" or "parameters".
+  bool answers_all{true};                             ///< Whether one answer is for all members.
+  std::uint64_t frames{transport::protocol_version};  ///< Version of the frames that follow.
 };
 
 /// The answer of a run.

@@ -110,9 +110,10 @@ class conversation final : public answers {
     give_to(step, member, values);
   }
 
-  /// Returns when the run is over. `self` is this object.
-  void run(const std::shared_ptr<answers>& self) {
+  /// Returns the exit status of the run when it is over. `self` is this object.
+  int run(const std::shared_ptr<answers>& self) {
     self_ = self;
+    write_some();  // the hello: the rule may take long to begin
     rule_.begin({.name = where_.name,
                  .members = where_.members,
                  .elements = where_.elements,
@@ -124,9 +125,15 @@ class conversation final : public answers {
       const auto waits = write_some();
       if (!read_some() && !over_) wait(waits);
     }
+    return *over_;
   }
 
-  void end() { ended_ = true; }
+  /// Closes the connection. Other threads may still have this object.
+  void end() {
+    ended_ = true;
+    boost::system::error_code ignored;
+    to_.socket.close(ignored);
+  }
 
  private:
   struct outgoing {
@@ -309,7 +316,10 @@ class conversation final : public answers {
   void hear_text() {
     const auto object = files::parse_json({reinterpret_cast<const char*>(payload_.data()), payload_.size()});
     if (!object.is_object()) throw line_error("it sent a text that is not a JSON object");
-    if (object.contains("over")) over_ = true;
+    if (object.contains("over")) {
+      const auto status = object.find("status");
+      over_ = status != object.end() && status->is_number_integer() ? status->get<int>() : 0;
+    }
     const auto asked = object.find("state");
     if (asked == object.end() || !asked->is_number_unsigned()) return;
     send_state(asked->get<std::uint64_t>());
@@ -317,6 +327,10 @@ class conversation final : public answers {
 
   void send_state(std::uint64_t number) {
     const auto state = rule_.state();
+    if (static_cast<std::int64_t>(state.size()) > transport::largest_state_of(where_.elements))
+      throw std::length_error("the state of the rule has " + std::to_string(state.size()) +
+                              " bytes; expected at most " +
+                              std::to_string(transport::largest_state_of(where_.elements)));
     if (state.empty())
       return put({.kind = frame_kind::control}, bytes_of(files::json_text(files::json{{"stateless", number}})));
     const auto total = static_cast<std::int64_t>(state.size());
@@ -329,7 +343,7 @@ class conversation final : public answers {
   guests::dialled to_;
   const guests::exchange_place where_;
   std::weak_ptr<answers> self_;
-  bool over_{false};
+  std::optional<int> over_;  ///< The exit status of the run, once it is over.
   std::atomic<bool> ended_{false};
   waker waker_;
 
@@ -347,18 +361,22 @@ class conversation final : public answers {
   std::int64_t credit_{0}, most_credit_{0};
 };
 
-void take_part_over(remote_rule& with, const guests::run_address& run, const std::string& actor) {
+int take_part_over(remote_rule& with, const guests::run_address& run, const std::string& actor) {
   std::shared_ptr<conversation> open;
   try {
     auto to = guests::dial(run.how(), {.name = actor, .as = guests::purpose::member});
     if (!to.answer.exchange) throw std::runtime_error("it has no exchange with such an actor");
+    if (const auto version = to.answer.exchange->frames; version != transport::protocol_version)
+      throw std::runtime_error("it uses frames of protocol " + std::to_string(version) + "; expected protocol " +
+                               std::to_string(transport::protocol_version));
+    transport::keep_alive(to.socket.native_handle());
     open = std::make_shared<conversation>(with, std::move(to));
   } catch (const std::exception& problem) {
     throw attach_error("cannot attach to the run at " + run.text + ": " + problem.what());
   }
   const std::shared_ptr<void> ending{nullptr, [&](void*) { open->end(); }};
   try {
-    open->run(open);
+    return open->run(open);
   } catch (const line_error& problem) {
     throw attach_error("the run at " + run.text + " is lost: " + problem.what());
   }
@@ -366,13 +384,13 @@ void take_part_over(remote_rule& with, const guests::run_address& run, const std
 
 }  // namespace
 
-void take_part(remote_rule& with, const std::filesystem::path& out, const std::string& actor) {
-  take_part_over(with, guests::run_in(out), actor);
+int take_part(remote_rule& with, const std::filesystem::path& out, const std::string& actor) {
+  return take_part_over(with, guests::run_in(out), actor);
 }
 
-void take_part(remote_rule& with, const std::string& address, const guest_credentials& who) {
+int take_part(remote_rule& with, const std::string& address, const guest_credentials& who) {
   const auto run = guests::run_at(address, who);
-  take_part_over(with, run, run.name);
+  return take_part_over(with, run, run.name);
 }
 
 }  // namespace troupe

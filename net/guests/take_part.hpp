@@ -1,5 +1,5 @@
 // Taking the place of an actor in an exchange of a run (kind "remote"): the rule of the exchange is then in this
-// program, which needs neither LibTorch nor CAF for it.
+// program, which does not need LibTorch for it, nor actors.
 #pragma once
 
 #include "troupe/net/guests/credentials.hpp"
@@ -33,7 +33,8 @@ struct contribution {
 };
 
 /// Takes the answers of a rule. Any thread may call these functions, also after take_part() has returned; they then do
-/// nothing. They throw std::invalid_argument if the number of values is wrong.
+/// nothing. They throw std::invalid_argument if the number of values is wrong, there is no such member, or the exchange
+/// takes the other kind of answers.
 class answers {
  public:
   virtual ~answers() = default;
@@ -53,23 +54,24 @@ class remote_rule {
   /// Called first.
   virtual void begin(const remote_exchange& /*where*/) {}
 
-  /// Called before the first contribution if the run continues from a checkpoint: `state` is what state() returned
-  /// then.
+  /// Called before the first contribution if the run continues from a checkpoint for which state() returned something:
+  /// `state` is that.
   virtual void restore(std::string_view /*state*/) {}
 
   /// Takes a contribution. The steps of each member follow each other; those of different members may differ. The
-  /// answer may be given now or later, but each contribution must be answered before run.timeout ends.
+  /// answer may be given now or later, but each contribution must be answered within run.timeout.
   virtual void receive(contribution&& what, const std::shared_ptr<answers>& to) = 0;
 
   /// Returns what the answers to later steps depend on; called for a checkpoint, while every contribution is answered.
+  /// At most 16 MiB, and 64 bytes more for each value.
   virtual std::string state() { return {}; }
 };
 
 /// Takes the place of `actor` in a run on this host that was started with --actors and writes its results to the folder
-/// `out`. Returns when the run is over. Throws attach_error, and whatever the rule throws.
-void take_part(remote_rule& with, const std::filesystem::path& out, const std::string& actor);
+/// `out`. Returns the exit status of the run when it is over. Throws attach_error, and whatever the rule throws.
+int take_part(remote_rule& with, const std::filesystem::path& out, const std::string& actor);
 
 /// Takes the place of the actor `who.name` in a run at an address such as "10.0.0.1:4700". Does the same otherwise.
-void take_part(remote_rule& with, const std::string& address, const guest_credentials& who);
+int take_part(remote_rule& with, const std::string& address, const guest_credentials& who);
 
 }  // namespace troupe

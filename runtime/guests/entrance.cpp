@@ -223,7 +223,10 @@ class entrance::hall : public std::enable_shared_from_this<entrance::hall> {
     const auto seat = seat_of(name);
     answer greeting{.node = options_.node, .version = options_.version};
     seat->describe(greeting);
-    if (write_now(*guest->bytes, line_of(greeting))) seat->take(guest, std::move(already), options_.patience);
+    if (!write_now(*guest->bytes, line_of(greeting))) return;
+    seat->take(guest, std::move(already), options_.patience, [me = weak_from_this(), name](const std::string& why) {
+      if (const auto hall = me.lock()) hall->say("refused " + name, "warning: refused guest " + name + ": " + why);
+    });
   }
 
   void admit(const arrival_pointer& guest, const std::string& name, std::vector<std::byte> already) {

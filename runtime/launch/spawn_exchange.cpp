@@ -264,7 +264,7 @@ spawned_exchange spawn_ports(caf::actor_system& system, const plan& plan, std::u
     const auto port = spawn_port(system, std::move(given), maker, lane_if_long(lanes, label));
     if (seat) {
       seat->deliver_to(port);
-      result.keeper = spawn_keeper(system, port, seat);
+      result.keeper = spawn_keeper(system, port, seat, plan.file.run.timeout);
       spawned.push_back(
           {{{.what = role::link}, "link to actor " + seat->actor()}, caf::actor_cast<caf::actor>(result.keeper)});
     }

@@ -5,6 +5,7 @@
 
 #include <caf/fwd.hpp>
 
+#include <chrono>
 #include <memory>
 
 namespace troupe::guests {
@@ -13,8 +14,8 @@ class seat;
 
 namespace troupe {
 
-/// Spawns it for the port of the stand-in.
+/// Spawns it for the port of the stand-in. `timeout` is run.timeout.
 holder_actor spawn_keeper(caf::actor_system& system, const port_actor& stand_in,
-                          const std::shared_ptr<guests::seat>& seat);
+                          const std::shared_ptr<guests::seat>& seat, std::chrono::milliseconds timeout);
 
 }  // namespace troupe

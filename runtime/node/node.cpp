@@ -115,6 +115,17 @@ struct late_entrance {
   }
 };
 
+/// The seats of a run, which are closed with it.
+struct closed_seats {
+  std::vector<seat_pointer> all;
+
+  ~closed_seats() { close(1); }
+  void close(int status) {
+    for (const auto& seat : all)
+      if (seat) seat->close(status);
+  }
+};
+
 /// Returns a function through which guests steer the run of this coordinator.
 guests::steering steering_of(const coordinator_actor& coordinator) {
   using kind = steering_order::kind;
@@ -190,7 +201,7 @@ std::function<void(const std::string&)> one_at_a_time(std::function<void(const s
 void check_actors(const plan& plan, const node_options& options) {
   if (options.node != 0 || options.guests) return;
   for (const auto& exchange : plan.exchanges)
-    if (!exchange.nature.actor.empty())
+    if (exchange.nature.is_elsewhere())
       refuse(plan.file, "exchange." + exchange.name + ".actor",
              "actor " + exchange.nature.actor + " of " + exchange.name +
                  " is in another program, which must attach to the run; start the run with --actors");
@@ -236,11 +247,11 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
     caf::actor_system system{config};
     auto journal = options.open_journal ? options.open_journal() : nullptr;
     auto deliveries = options.open_recording ? options.open_recording() : launch_deliveries{};
-    const auto seats = options.node == 0 ? guests::seats_of(plan, options.pool) : std::vector<seat_pointer>{};
+    closed_seats seats{options.node == 0 ? guests::seats_of(plan, options.pool) : std::vector<seat_pointer>{}};
     if (options.guests) {
       auto where = alone ? options.guests->listen : plan.nodes[options.node].address;
       if (alone) where.port = door.port;
-      entrance->open(options.guests->open(where, seats));
+      entrance->open(options.guests->open(where, seats.all));
     }
     caf::scoped_actor waiting{system};
     const auto supervisor = spawn_supervisor(system, {.run_plan = std::make_shared<const troupe::plan>(plan),
@@ -255,7 +266,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
                                                                  .links = options.network,
                                                                  .trace = options.trace,
                                                                  .loading = loading,
-                                                                 .seats = seats},
+                                                                 .seats = seats.all},
                                                       .self = own,
                                                       .links = links,
                                                       .wait = wait_of(plan, options),
@@ -278,8 +289,7 @@ run_end run(const plan& plan, const data::dataset_pair& data, node_options optio
     waiting->receive([&](const caf::down_msg& down) {
       if (down.reason && !end->failure) end->failure = "supervisor: " + describe(down.reason);
     });
-    for (const auto& seat : seats)
-      if (seat) seat->close();
+    seats.close(end->status());
     if (options.guests) {
       options.guests->conclude();
       entrance->opened->close();  // before the thread of the links ends

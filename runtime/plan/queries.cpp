@@ -92,7 +92,7 @@ std::vector<const planned_exchange*> planned_exchanges::stores() const {
     if (!exchange.nature.in_loop) memories.push_back(&exchange);
   if (!memories.empty()) return memories;
   const auto holds = [&](const auto& exchange) {
-    return exchange.nature.servers > 0 && exchange.nature.actor.empty() && has_all(exchange, workers);
+    return exchange.nature.servers > 0 && !exchange.nature.is_elsewhere() && has_all(exchange, workers);
   };
   const auto store = std::find_if(exchanges.begin(), exchanges.end(), holds);
   if (store == exchanges.end()) return {};
@@ -175,7 +175,7 @@ traffic_sum plan::between_nodes() const {
 }
 
 std::uint64_t plan::bytes_held(const planned_exchange& exchange, std::uint32_t server) const {
-  if (!exchange.nature.actor.empty()) return 0;
+  if (exchange.nature.is_elsewhere()) return 0;
   if (!exchange.nature.in_loop) return static_cast<std::uint64_t>(exchange.layout.total) * sizeof(float);
   std::uint64_t most = 0;
   for (const auto& edge : traffic_of(exchange).edges)

@@ -104,7 +104,7 @@ void check_unused(const plan& plan, std::vector<std::string>& warnings) {
   for (const std::string key : {"checkpoint.keep", "checkpoint.copies"})
     if (!file.checkpoint.every && given.has(key)) warnings.push_back(key + " has no effect without checkpoint.every");
   const auto has_actors = std::any_of(plan.exchanges.begin(), plan.exchanges.end(),
-                                      [](const auto& exchange) { return !exchange.nature.actor.empty(); });
+                                      [](const auto& exchange) { return exchange.nature.is_elsewhere(); });
   const topology::run_settings defaults;
   for (const auto& [key, changed] :
        {std::pair{"run.silence", file.run.silence != defaults.silence},

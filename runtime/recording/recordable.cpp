@@ -10,7 +10,7 @@ void check_recordable(const plan& plan) {
   for (const auto& exchange : plan.exchanges) {
     const auto& nature = exchange.nature;
     const auto key = "exchange." + exchange.name;
-    if (!nature.actor.empty())
+    if (nature.is_elsewhere())
       refuse(plan.file, key + ".actor",
              "\"" + exchange.name + "\" has its rule in another program (actor " + nature.actor +
                  "), which a replay could not have; run it without --record");

@@ -26,6 +26,9 @@ using transport::frame;
 using transport::frame_error;
 using transport::frame_kind;
 
+/// How long a program may take to leave once the run is over.
+constexpr std::chrono::milliseconds time_to_leave{300};
+
 at::Tensor bytes_of(std::string_view text) {
   const auto bytes = at::empty({static_cast<std::int64_t>(text.size())}, at::kByte);
   std::memcpy(bytes.mutable_data_ptr(), text.data(), text.size());
@@ -38,10 +41,11 @@ at::Tensor bytes_of(std::string_view text) {
 struct seat::program {
   std::shared_ptr<asio::io_context> io;
   std::shared_ptr<transport::connection> line;
-  bool seated{false};      ///< Whether its hello has arrived.
+  bool seated{false};      ///< Whether its hello has arrived. Read by other threads with the lock of the seat.
   std::uint64_t asked{0};  ///< Number of the last request for its state.
   std::string state;       ///< What has arrived of the answer.
   std::function<void(const at::Tensor&)> then{};
+  std::function<void(const std::string&)> refused{};
 
   void send(const at::Tensor& bytes) const { line->send(transport::header_of_control(bytes), bytes); }
 };
@@ -73,6 +77,12 @@ bool seat::listen(listener to) {
   const std::lock_guard lock{mutex_};
   listener_ = std::move(to);
   return program_ && program_->seated;
+}
+
+bool seat::begin() {
+  const std::lock_guard lock{mutex_};
+  begun_ = program_ && program_->seated;
+  return begun_;
 }
 
 void seat::deliver_to(const peer_port& stand_in) {
@@ -116,7 +126,7 @@ void seat::restore(const at::Tensor& state) {
   }
 }
 
-void seat::close() {
+void seat::close(int status) {
   program_pointer last;
   {
     const std::lock_guard lock{mutex_};
@@ -126,13 +136,16 @@ void seat::close() {
     last = std::exchange(program_, nullptr);
   }
   if (!last) return;
-  last->send(bytes_of(files::json_text(files::json{{"over", true}})));
-  asio::post(*last->io, [last] { last->line->close(); });
+  asio::post(*last->io, [last, status] {
+    const auto text = bytes_of(files::json_text(files::json{{"over", true}, {"status", status}}));
+    last->line->finish(transport::header_of_control(text), text, time_to_leave);
+  });
 }
 
 std::string seat::objection() const {
   const std::lock_guard lock{mutex_};
   if (closed_) return "the run has ended";
+  if (begun_ && !program_) return "the run has lost its program " + actor_;
   return program_ ? "there is a program " + actor_ + " already" : "";
 }
 
@@ -146,9 +159,11 @@ void seat::describe(guests::answer& greeting) const {
 }
 
 void seat::take(const std::shared_ptr<transport::guest_arrival>& guest, std::vector<std::byte> already,
-                std::chrono::milliseconds patience) {
+                std::chrono::milliseconds patience, std::function<void(const std::string&)> refused) {
+  transport::keep_alive(guest->socket.native_handle());
   const auto who = std::make_shared<program>();
   who->io = guest->io;
+  who->refused = std::move(refused);
   const auto me = weak_from_this();
   const transport::connection::listener to{
       .greeted =
@@ -242,19 +257,22 @@ void seat::take_state(const program_pointer& who, std::uint64_t number, const at
 
 void seat::leave(const program_pointer& who, const std::string& why) {
   listener to;
+  bool begun = false;
   {
     const std::lock_guard lock{mutex_};
     if (program_ != who) return;
     program_ = nullptr;
+    begun = begun_;
     if (who->seated) to = listener_;
   }
-  if (to.lost) to.lost(why);
+  if (!who->seated) return who->refused(why);
+  if (to.lost) to.lost(why, begun);
 }
 
 std::vector<std::shared_ptr<seat>> seats_of(const plan& plan, models::buffer_pool pool) {
   std::vector<std::shared_ptr<seat>> seats;
   for (const auto& exchange : plan.exchanges)
-    seats.push_back(exchange.nature.actor.empty() ? nullptr : std::make_shared<seat>(plan, exchange.place, pool));
+    seats.push_back(exchange.nature.is_elsewhere() ? std::make_shared<seat>(plan, exchange.place, pool) : nullptr);
   return seats;
 }
 

@@ -32,8 +32,9 @@ class seat final : public remote_actor, public std::enable_shared_from_this<seat
  public:
   /// Reports to the owner, on the thread of the links.
   struct listener {
-    std::function<void()> taken{};                       ///< A program has taken the seat.
-    std::function<void(const std::string& why)> lost{};  ///< It has left, or sent what it must not. `why`: a clause.
+    std::function<void()> taken{};  ///< A program has taken the seat.
+    /// It has left, or sent what it must not: before begin(), or `during_run`. `why`: a clause.
+    std::function<void(const std::string& why, bool during_run)> lost{};
   };
 
   /// Makes the seat of the exchange with this index.
@@ -45,8 +46,11 @@ class seat final : public remote_actor, public std::enable_shared_from_this<seat
 
   // For the run: ------------------------------------------------------------------------------------------------------
 
-  /// Returns whether the seat is taken already, which is not reported any more.
+  /// Returns whether the seat is already taken; the listener is then not told.
   bool listen(listener to);
+
+  /// Keeps the seat for the program that has it. Returns false if none has.
+  bool begin();
 
   /// Sets the port to which answers go.
   void deliver_to(const peer_port& stand_in);
@@ -61,9 +65,9 @@ class seat final : public remote_actor, public std::enable_shared_from_this<seat
   /// Gives the program the state from which it continues.
   void restore(const at::Tensor& state);
 
-  /// Tells the program that the run is over and disconnects it; the seat cannot be taken any more, and the listener is
-  /// not called again.
-  void close();
+  /// Tells the program that the run is over, with this exit status, and disconnects it. The seat cannot be taken any
+  /// more.
+  void close(int status);
 
   // For the entrance: -------------------------------------------------------------------------------------------------
 
@@ -74,9 +78,9 @@ class seat final : public remote_actor, public std::enable_shared_from_this<seat
   void describe(guests::answer& greeting) const;
 
   /// Seats a program that has greeted. `already` are the bytes that have arrived since, and `patience` is the time in
-  /// which it must send a hello. Called on the thread of the links.
+  /// which it must send a hello; otherwise, `refused` is called with the reason. Called on the thread of the links.
   void take(const std::shared_ptr<transport::guest_arrival>& guest, std::vector<std::byte> already,
-            std::chrono::milliseconds patience);
+            std::chrono::milliseconds patience, std::function<void(const std::string& why)> refused);
 
  private:
   struct program;
@@ -102,7 +106,7 @@ class seat final : public remote_actor, public std::enable_shared_from_this<seat
   listener listener_;
   peer_port stand_in_;
   program_pointer program_;  ///< Set from the greeting on, so that no second program is admitted meanwhile.
-  bool closed_{false};
+  bool begun_{false}, closed_{false};
 };
 
 /// Returns the seats of a plan, by exchange; null for exchanges without one.

@@ -388,7 +388,7 @@ simulated_end simulate_nodes(const plan& plan, const data::dataset_pair& data, a
                  ": engine = \"nccl\" cannot be simulated or replayed: its calls wait for each other on the GPUs, and "
                  "lanes in virtual time run one after the other; use engine = \"troupe\"");
   for (const auto& exchange : plan.exchanges)
-    if (!exchange.nature.actor.empty())
+    if (exchange.nature.is_elsewhere())
       refuse(plan.file, "exchange." + exchange.name + ".actor",
              exchange.name + ": the actor " + exchange.nature.actor +
                  " is in another program, so the exchange cannot be simulated or replayed; run it with `troupe run "

@@ -40,27 +40,28 @@ void take_seated(supervisor_pointer self, const std::string& actor) {
   if (my.ready && missing_actors(my).empty()) begin_run(self, *std::exchange(my.ready, {}));
 }
 
-void lose_actor(supervisor_pointer self, const std::string& actor, const std::string& exchange,
-                const std::string& why) {
+void lose_actor(supervisor_pointer self, const std::string& actor, const std::string& exchange, const std::string& why,
+                bool during_run) {
   auto& my = self->state;
   if (my.now == phase::ending) return;
   const auto lost = "actor " + actor + " of " + exchange + " is lost: " + why;
-  if (my.now == phase::running) return fail_run(self, lost);
+  if (during_run) return fail_run(self, lost);
   my.options.report(lost + "; waiting for it to attach again");
 }
 
 /// Reports the missing actors at intervals, and fails the run when the time limit has passed.
 void await_actors(supervisor_pointer self) {
   auto& my = self->state;
+  if (!my.ready || my.now == phase::ending) return;
   const auto missing = missing_actors(my);
-  if (!my.ready || my.now == phase::ending || missing.empty()) return;
   const auto limit = my.run_plan().file.run.join_timeout;
   const auto left = limit - std::chrono::duration_cast<milliseconds>(self->clock().now() - my.ready_since);
-  if (left.count() <= 0)
+  if (left.count() <= 0 && !missing.empty())
     return fail_run(self, missing + " did not attach within " + topology::print_duration(limit) +
                               " (run.join_timeout); start its program within this time, or set a longer one");
-  my.options.report("waiting for " + missing + " to attach");
-  self->delayed_send(self, std::min<milliseconds>(my.options.wait.interval, left), done_atom_v,
+  if (!missing.empty()) my.options.report("waiting for " + missing + " to attach");
+  const auto next = std::clamp<milliseconds>(left, milliseconds{100}, my.options.wait.interval);
+  self->delayed_send(self, next, done_atom_v,
                      completion{std::make_shared<std::function<void()>>([self] { await_actors(self); })});
 }
 
@@ -73,15 +74,18 @@ void watch_seats(supervisor_pointer self) {
     const auto actor = seat->actor(), exchange = seat->exchange();
     const auto is_taken = seat->listen(
         {.taken = [=] { pass_on(me, [=] { take_seated(self, actor); }); },
-         .lost = [=](const std::string& why) { pass_on(me, [=] { lose_actor(self, actor, exchange, why); }); }});
+         .lost = [=](const std::string& why,
+                     bool during_run) { pass_on(me, [=] { lose_actor(self, actor, exchange, why, during_run); }); }});
     if (is_taken) take_seated(self, actor);
   }
 }
 
 bool all_seated(supervisor_pointer self, const std::vector<directed_worker>& workers) {
   auto& my = self->state;
-  if (missing_actors(my).empty()) return true;
-  my.ready = workers;
+  const auto& seats = my.options.launch.seats;
+  const auto stays = [](const auto& seat) { return !seat || seat->begin(); };
+  if (missing_actors(my).empty() && std::all_of(seats.begin(), seats.end(), stays)) return true;
+  if (std::exchange(my.ready, workers)) return false;
   my.ready_since = self->clock().now();
   await_actors(self);
   return false;

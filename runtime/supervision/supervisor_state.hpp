@@ -133,7 +133,7 @@ bool all_joined(const supervisor_state& my);
 
 // In supervisor_seats.cpp.
 
-/// On the first node: hears of the programs that take the seats of actors, or leave them.
+/// On the first node: notes from now on which programs take the seats of actors, and which leave them.
 void watch_seats(supervisor_pointer self);
 
 /// Returns whether all seats are taken. Otherwise, reports at intervals which are not, begins the run when they are,

@@ -362,6 +362,20 @@ void connection::fail(cause what, const std::string& why) {
   listener_.closed(shared_from_this(), {what, why});
 }
 
+void connection::finish(const frame_header& header, at::Tensor values, std::chrono::milliseconds patience) {
+  if (!socket_.is_open()) return;
+  {
+    const std::lock_guard lock{mutex_};
+    for (auto* waiting : {&queue_, &later_})
+      waiting->erase(waiting->begin() + (sending_ == waiting ? 1 : 0), waiting->end());
+  }
+  put({.what = header, .values = std::move(values)}, urgent_);
+  patience_.expires_after(patience);
+  patience_.async_wait([self = shared_from_this()](boost::system::error_code error) {
+    if (!error) self->close();
+  });
+}
+
 guest_arrival connection::release() {
   patience_.cancel();
   pulse_.cancel();

@@ -102,6 +102,10 @@ class connection : public std::enable_shared_from_this<connection> {
   /// some time (see taken()).
   void send_later(const frame_header& header, at::Tensor values);
 
+  /// Sends a last frame before all that wait, and discards these. The connection closes when the other side closes it,
+  /// or after `patience`. Called on the io thread.
+  void finish(const frame_header& header, at::Tensor values, std::chrono::milliseconds patience);
+
   /// Gives up the socket of a guest. The connection is closed; the listener is not called again.
   guest_arrival release();
 

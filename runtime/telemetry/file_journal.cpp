@@ -268,12 +268,14 @@ checkpoint::manifest file_journal::manifest_now() {
 }
 
 std::optional<state_dict> file_journal::checkpoint(const run_state& state, bool copied) {
+  wrote_checkpoint_ = !about_;  // then, none was to be written
   if (!about_) return {};
   std::string output = "checkpoint";
   try {
     const auto about = manifest_now();
     checkpoint::write_checkpoint(folder_.path(), state, about, static_cast<std::size_t>(plan_.file.checkpoint.keep),
                                  *disk_);
+    wrote_checkpoint_ = true;
     output = "copy of the checkpoint";
     std::optional<state_dict> files;
     if (copied && plan_.keeps_copies(1)) files = checkpoint::pack_copy(folder_.path(), state.step, about);

@@ -76,6 +76,8 @@ class file_journal : public journal {
   /// keeps copies.
   std::optional<state_dict> checkpoint(const run_state& state, bool copied) override;
 
+  bool wrote_checkpoint() const override { return wrote_checkpoint_; }
+
   void report_overdue_copy(std::uint64_t step) override;
 
   /// Writes links.csv if the topology has links: the traffic that they have carried on this node since the run began or
@@ -120,7 +122,8 @@ class file_journal : public journal {
   std::optional<record> latest_{};  ///< The last record that was written.
   bool drawn_{false};
   bool restored_{false};           ///< Whether the folder was created again and still lacks known files.
-  bool checkpoint_failed_{false};  ///< Whether the last checkpoint could not be written.
+  bool checkpoint_failed_{false};  ///< Whether the last checkpoint or its copy could not be written.
+  bool wrote_checkpoint_{false};   ///< Whether the last checkpoint was written.
 };
 
 }  // namespace troupe::telemetry

@@ -35,8 +35,9 @@ section run_section() {
            "heartbeats several times in this period, also during long steps. Used only with [[node]] sections."),
        row("join_timeout", in(&t::run, &run::join_timeout), {},
            "How long the processes of a run, one for each [[node]] section, wait for all of them to connect before "
-           "training begins. `troupe run`, which starts all of them, waits no longer than run.timeout. Used only "
-           "with [[node]] sections."),
+           "training begins, and the run for the programs of exchanges of kind \"remote\". For its own nodes, which it "
+           "starts itself, `troupe run` waits no longer than run.timeout. Used only with [[node]] sections, or such "
+           "an exchange."),
        row("max_seconds", in(&t::run, &run::max_seconds),
            {.minimum = 0.001, .maximum = 3.6e7, .type = setting_type::real},
            "Time limit of the run in seconds. When it is reached, the run stops cleanly. Without it, there is no "

@@ -57,8 +57,7 @@ struct frame_limits {
     return place < encodings.size() ? encodings[place] : encoding::float32;
   }
 
-  /// Returns the size of the largest state of a worker, in bytes: its parameters, gradient and moments.
-  std::int64_t largest_state() const { return (std::int64_t{16} << 20) + 16 * 4 * total; }
+  std::int64_t largest_state() const { return largest_state_of(total); }
 
   /// Returns the size of the largest copy of a checkpoint, in bytes: all states, and the outputs of the run.
   std::int64_t largest_copy() const { return (std::int64_t{1} << 36) + (world_size + servers + 1) * largest_state(); }

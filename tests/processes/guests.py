@@ -336,6 +336,19 @@ def test_a_continued_run_tells_what_was_written_before():
         assert [json.loads(line)["event"] for line in run.lines()].count("resume") == 1
 
 
+def test_a_checkpoint_that_cannot_be_written_is_refused():
+    with open_run(ENDLESS) as run:
+        run.until_trained("out")
+        pathlib.Path("out/checkpoints").write_text("in the way")
+        assert guest(run, "checkpoint")[-1].startswith("checkpoint: refused: the checkpoint cannot be written"), run
+        assert not run.has_written("steered")
+        run.until_said("the checkpoint of step")
+        pathlib.Path("out/checkpoints").unlink()
+        step = step_in(guest(run, "checkpoint", "halt")[0])
+        run.wait(0)
+    assert pathlib.Path(f"out/checkpoints/step-{step:08}").exists() or list(pathlib.Path("out/checkpoints").glob(f"*{step}")), step
+
+
 def test_a_run_over_processes_and_the_loss_of_a_node():
     with open_run(over_processes(ENDLESS)) as run, visitor(run, "news") as one:
         one.until(lambda: heard(one.printed().splitlines()), "a line")

@@ -5,10 +5,13 @@
 //   momentum  the mean, added to .5 of the last answer; kept in its state
 //   first     the mean of the contributions but that of the last member, without waiting for it
 //   own       to each member half of its own contribution; from another thread
+//   throws    fails at the third step, while it keeps where to answer; late: begins only after six seconds
+//   mute      the mean, but never a state
 //   silent    no answer; freeze: no answer, and the program is stopped
 //   twice     every answer twice; later: the answer to a step that does not exist; short: an answer with too few values
 #include <troupe/client.hpp>
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -38,6 +41,7 @@ class rule final : public troupe::remote_rule {
     std::printf("%s of %u members, %ld values of the %s, on \"%s\" with %s\n", where.name.c_str(), where.members,
                 static_cast<long>(where.elements), where.sends.c_str(), where.node.c_str(), where.version.c_str());
     std::fflush(stdout);
+    if (name_ == "late") std::this_thread::sleep_for(std::chrono::seconds(6));
   }
 
   void restore(std::string_view state) override {
@@ -54,6 +58,8 @@ class rule final : public troupe::remote_rule {
     }
     if (name_ == "own") return answer_alone(std::move(what), to);
     const auto step = what.step;
+    kept_ = to;
+    if (name_ == "throws" && step == 3) throw std::runtime_error("the rule has failed");
     auto& all = steps_[step];
     all.emplace(what.member, std::move(what.values));
     const auto expected = where_.members - (name_ == "first" ? 1 : 0);
@@ -70,6 +76,7 @@ class rule final : public troupe::remote_rule {
   }
 
   std::string state() override {
+    if (name_ == "mute") std::this_thread::sleep_for(std::chrono::seconds(10));
     return name_ == "momentum" ? std::string(reinterpret_cast<const char*>(last_.data()), last_.size() * sizeof(float))
                                : std::string();
   }
@@ -95,6 +102,7 @@ class rule final : public troupe::remote_rule {
   std::map<std::uint64_t, std::map<std::uint32_t, floats>> steps_;
   std::uint64_t next_{0};  ///< The first step that is not answered.
   floats last_;
+  std::shared_ptr<troupe::answers> kept_;
   std::vector<std::thread> threads_;
 };
 
@@ -103,11 +111,11 @@ class rule final : public troupe::remote_rule {
 int main(int count, char** arguments) try {
   if (count < 4) return 2;
   rule with{arguments[count - 1]};
-  if (count == 4)
-    troupe::take_part(with, arguments[1], arguments[2]);
-  else
-    troupe::take_part(with, arguments[1], troupe::guest_credentials{.folder = arguments[2], .name = arguments[3]});
-  std::puts("over");
+  const auto status = count == 4
+                          ? troupe::take_part(with, arguments[1], arguments[2])
+                          : troupe::take_part(with, arguments[1],
+                                              troupe::guest_credentials{.folder = arguments[2], .name = arguments[3]});
+  std::printf("over, with status %d\n", status);
   return 0;
 } catch (const std::exception& problem) {
   std::fprintf(stderr, "rule: %s\n", problem.what());

@@ -30,7 +30,7 @@ struct heard {
   std::vector<run_state> checkpoints;
   std::vector<std::uint64_t> asked;  ///< Numbers of the requests for states.
   bool keeps_writing{false};         ///< Whether checkpoints stay unfinished.
-  std::vector<caf::typed_response_promise<std::uint64_t>> writing;
+  std::vector<caf::typed_response_promise<bool>> writing;
   std::function<evaluation(const snapshot&)> verdict = [](const snapshot& weights) {
     return evaluation{.step = weights.origin.step, .loss = 1, .accuracy = 0.5, .sample_count = 1};
   };
@@ -53,10 +53,10 @@ inline recorder_actor::behavior_type recorder(recorder_actor::pointer self, std:
           [all](keep_atom, const snapshot& best) { all->kept.push_back(best.values[0].item<float>()); },
           [](checkpoint_atom, std::uint64_t) {},
           [](tick_atom, std::uint64_t) {},
-          [self, all](checkpoint_atom, const run_state& state) -> caf::result<std::uint64_t> {
+          [self, all](checkpoint_atom, const run_state& state) -> caf::result<bool> {
             all->checkpoints.push_back(state);
-            if (!all->keeps_writing) return state.step;
-            all->writing.push_back(self->make_response_promise<std::uint64_t>());
+            if (!all->keeps_writing) return true;
+            all->writing.push_back(self->make_response_promise<bool>());
             return all->writing.back();
           },
           [all](save_atom, const snapshot& result, const record& end) {
@@ -65,7 +65,7 @@ inline recorder_actor::behavior_type recorder(recorder_actor::pointer self, std:
             all->lines.push_back(end);
             return end.step;
           },
-          [all](done_atom, const completion&) { all->writing.front().deliver(std::uint64_t{1}); }};
+          [all](done_atom, const completion&) { all->writing.front().deliver(true); }};
 }
 
 inline directed_worker::behavior_type worker(directed_worker::pointer self, std::shared_ptr<heard> all) {

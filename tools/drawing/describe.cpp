@@ -242,8 +242,9 @@ std::string actors_text(const plan& plan) {
 
 void describe_promise(page& page, const plan& plan) {
   if (const auto names = asynchronous(plan); !names.empty()) {
-    const auto remote = std::any_of(plan.exchanges.begin(), plan.exchanges.end(),
-                                    [](const auto& exchange) { return !exchange.nature.actor.empty(); });
+    const auto remote = std::all_of(plan.exchanges.begin(), plan.exchanges.end(), [](const auto& exchange) {
+      return exchange.nature.deterministic || exchange.nature.is_elsewhere();
+    });
     const auto which = "no: the exchange " + text::joined(text::in_quotes(names), ", ");
     page.line("same bits", which + (remote              ? " has its rule in another program, which decides"
                                     : plan.memory_of(0) ? " is written concurrently by its workers, so runs differ"

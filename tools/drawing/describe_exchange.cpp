@@ -76,7 +76,7 @@ std::string used_text(const planned_edge& edge) {
 
 std::string name_of_id(const plan& plan, const planned_exchange& exchange, std::uint32_t id) {
   if (id < plan.workers) return "worker " + std::to_string(id);
-  if (!exchange.nature.actor.empty()) return "actor " + exchange.nature.actor;
+  if (exchange.nature.is_elsewhere()) return "actor " + exchange.nature.actor;
   return "server " + std::to_string(id - exchange.first_server);
 }
 

@@ -25,7 +25,7 @@ class watched_display final : public telemetry::display {
         options_(std::move(options)),
         run_(std::make_shared<history>(!options_.facts.simulated, std::chrono::steady_clock::now, options_.traffic)) {
     if (options_.continues) read_lines();
-    if (options_.feed) tell_of_figures();
+    if (options_.feed) give_figures();
     if (options_.dashboard) serve(*options_.dashboard);
   }
 
@@ -50,7 +50,7 @@ class watched_display final : public telemetry::display {
 
  private:
   /// Lets guests have what the dashboard serves.
-  void tell_of_figures() {
+  void give_figures() {
     const auto figures = std::make_shared<site>(site_options{.facts = options_.facts, .run = run_, .token = {}});
     options_.feed->set_figures([=, facts = options_.facts, run = run_,
                                 mutex = std::make_shared<std::mutex>()](bool over) {

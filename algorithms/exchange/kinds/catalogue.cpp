@@ -230,16 +230,18 @@ exchange_facts remote_facts() {
           "worker i ── vᵢ ──▶ stand-in ⇄ actor, in another program\n"
           "worker i ◀─ r ─── stand-in",
       .variants = {{.when = "answers = \"same\"",
-                    .messages = "2n between the workers and the stand-in; n + 1 to and from the program",
-                    .bytes = "2nP and (n + 1)P",
-                    .synchronisation = "every worker waits for the answer, and the program decides for whom it waits",
+                    .messages = "2n between the workers and the stand-in; at most n + 1 to and from the program",
+                    .bytes = "2nP and at most (n + 1)P",
+                    .synchronisation =
+                        "every worker waits for the answer, and the program decides how many contributions it needs",
                     .staleness = "0",
                     .equals = "an exchange of the same rule in the run, bit for bit",
                     .shown_by = {"tests/processes/remote.py", "tests/unit/algorithms/exchange/remote_test.cpp"}},
                    {.when = "answers = \"each\"",
                     .messages = "2n between the workers and the stand-in; 2n to and from the program",
                     .bytes = "2nP and 2nP",
-                    .synchronisation = "each worker waits for its answer, and the program decides for whom it waits",
+                    .synchronisation =
+                        "each worker waits for its answer, and the program decides how many contributions it needs",
                     .staleness = "0",
                     .equals = "an exchange of the same rule in the run, bit for bit",
                     .shown_by = {"tests/processes/remote.py", "tests/unit/algorithms/exchange/remote_test.cpp"}}}};

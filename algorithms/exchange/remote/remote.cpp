@@ -91,7 +91,7 @@ class stand_in final : public server {
   /// A step to which some member has contributed, until all of its contributions are answered.
   struct round {
     std::map<rank_id, part> unanswered;  ///< By member, without values.
-    std::uint32_t came{0}, answered{0};
+    std::uint32_t answered{0};
     std::int64_t sample_count{0};
     std::optional<part> answer;  ///< With answers = "same", once it has arrived.
   };
@@ -108,7 +108,6 @@ class stand_in final : public server {
     stub.piece.values.reset();
     stub.receipt.reset();
     its.unanswered.emplace(member, std::move(stub));
-    its.came += 1;
     its.sample_count += piece.sample_count;
     if (its.answer) return answer(step, member, *its.answer, out);
     options_.remote->send(piece);
@@ -119,25 +118,26 @@ class stand_in final : public server {
     const auto found = rounds_.find(step);
     if (found == rounds_.end() || found->second.answer)
       refuse("answered step " + std::to_string(step + 1) + ", to which no contribution is unanswered");
-    auto its_piece = piece;
-    its_piece.which.part = 0;
-    rules::check_fits(its_piece, {all_of(options_)});
-    its_piece.receipt.reset();
+    auto given = piece;
+    given.which.part = 0;
+    rules::check_fits(given, {all_of(options_)});
+    given.receipt.reset();
+    given.origin.version = version_ + 1;
     if (!answers_all_) {
       const rank_id member{piece.which.part};
       if (!found->second.unanswered.contains(member))
         refuse("answered member " + std::to_string(piece.which.part) + " at step " + std::to_string(step + 1) +
                ", which has no unanswered contribution");
       ++version_;
-      its_piece.sample_count = found->second.unanswered.at(member).sample_count;
-      return answer(step, member, its_piece, out);
+      given.sample_count = found->second.unanswered.at(member).sample_count;
+      return answer(step, member, given, out);
     }
     ++version_;
-    its_piece.sample_count = found->second.sample_count;
-    found->second.answer = its_piece;
+    given.sample_count = found->second.sample_count;
+    found->second.answer = given;
     std::vector<rank_id> members;
     for (const auto& [member, stub] : found->second.unanswered) members.push_back(member);
-    for (const auto member : members) answer(step, member, its_piece, out);  // RE-3
+    for (const auto member : members) answer(step, member, given, out);  // RE-3
   }
 
   /// Answers the contribution of a member.
@@ -145,7 +145,7 @@ class stand_in final : public server {
     auto& its = rounds_.at(step);
     auto piece = std::move(its.unanswered.extract(member).mapped());  // RE-2
     piece.origin.sender = options_.among.rank;
-    piece.origin.version = version_;
+    piece.origin.version = with.origin.version;
     piece.what = options_.carries.answers;
     piece.at = stage::result;
     piece.piece.values = with.piece.values;
