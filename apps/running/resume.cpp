@@ -116,6 +116,8 @@ std::string continuing_command(const training_options& given, const plan& plan, 
       if (!out_of_time || !assignment.starts_with(limit)) command += " --set " + quoted(assignment);
   }
   command += " --resume " + quoted(out.string());
+  const auto is_elsewhere = [](const auto& exchange) { return exchange.nature.is_elsewhere(); };
+  if (std::any_of(plan.exchanges.begin(), plan.exchanges.end(), is_elsewhere)) command += " --actors";
   if (given.tensorboard) command += " --tensorboard";
   if (given.trace) command += " --trace";
   if (given.record) command += " --record";

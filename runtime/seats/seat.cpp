@@ -146,6 +146,7 @@ std::string seat::objection() const {
   const std::lock_guard lock{mutex_};
   if (closed_) return "the run has ended";
   if (begun_ && !program_) return "the run has lost its program " + actor_;
+  if (program_ && !program_->seated) return "another program is attaching as " + actor_ + "; try again in a few seconds";
   return program_ ? "there is a program " + actor_ + " already" : "";
 }
 

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <stdexcept>
 #include <system_error>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -29,6 +30,9 @@ using namespace std::chrono_literals;
 /// How long a finished run retries to write its weights, and then all other outputs. Schedulers kill a run about a
 /// minute after they have asked it to end.
 constexpr std::chrono::milliseconds patience_with_weights = 30s, patience_with_others = 10s;
+
+/// How long conclude() waits for another thread that writes.
+constexpr std::chrono::milliseconds time_to_write = 1s;
 
 constexpr auto *topology_name = "topology.toml", *drawing_name = "graph.svg";
 
@@ -66,6 +70,13 @@ file_journal::~file_journal() {
 }
 
 void file_journal::conclude() {
+  // A job of the recorder's lane may still be writing, or hang on a disk.
+  std::unique_lock lock{mutex_, std::try_to_lock};
+  for (auto waited = 0ms; !lock && waited < time_to_write; waited += 10ms) {
+    std::this_thread::sleep_for(10ms);
+    if (lock.try_lock()) break;
+  }
+  if (!lock) return;
   if (!latest_ || latest_->event == "end") return;
   record end = *latest_;
   end.event = "end";
@@ -102,6 +113,8 @@ void file_journal::write_now(const std::string& name, const std::string& content
 }
 
 void file_journal::write(const record& line) {
+  const std::lock_guard lock{mutex_};
+  if (latest_ && latest_->event == "end") return;  // conclude() was faster
   if (!latest_) {
     begun_ = now_();
     seconds_before_ = line.seconds;
@@ -148,6 +161,7 @@ void file_journal::write_links(const std::vector<emulation::wire_usage>& links) 
 }
 
 void file_journal::progress(std::uint64_t step) {
+  const std::lock_guard lock{mutex_};
   progress_ = step;
   shown_->progress(step);
   if (feed_) feed_->set_progress(step);
@@ -155,6 +169,7 @@ void file_journal::progress(std::uint64_t step) {
 }
 
 void file_journal::progress_by_worker(const std::vector<std::uint64_t>& steps) {
+  const std::lock_guard lock{mutex_};
   shown_->progress_by_worker(steps);
   if (feed_) feed_->set_steps_of_workers(steps);
 }
@@ -191,6 +206,7 @@ std::vector<std::string> made_by(const plan& plan) {
 }  // namespace
 
 void file_journal::keep(const snapshot& best) {
+  const std::lock_guard lock{mutex_};
   outputs_->write(checkpoint::best_weights, [this, best] { write_weights(folder_ / checkpoint::best_weights, best); });
 }
 
@@ -206,6 +222,7 @@ std::filesystem::path elsewhere(const std::filesystem::path& folder) {
 }  // namespace
 
 void file_journal::save(const snapshot& result) {
+  const std::lock_guard lock{mutex_};
   // The losses of training do not show what the last step does to the weights.
   const auto parameters = result.values.narrow(0, 0, plan_.layout.parameter_end);
   if (plan_.file.run.stop_on_non_finite && !at::isfinite(parameters).all().item<bool>())
@@ -268,6 +285,7 @@ checkpoint::manifest file_journal::manifest_now() {
 }
 
 std::optional<state_dict> file_journal::checkpoint(const run_state& state, bool copied) {
+  const std::lock_guard lock{mutex_};
   wrote_checkpoint_ = !about_;  // then, none was to be written
   if (!about_) return {};
   std::string output = "checkpoint";

@@ -20,6 +20,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -55,7 +56,8 @@ class file_journal : public journal {
   file_journal(const file_journal&) = delete;
   file_journal& operator=(const file_journal&) = delete;
 
-  /// Writes an `end` record with status "failed" unless the run has one or has not begun, as the destructor does.
+  /// Writes an `end` record with status "failed" unless the run has one or has not begun, as the destructor does. Any
+  /// thread may call it, also while another one writes.
   void conclude();
 
   /// Appends to metrics.jsonl and the files of options and, at the end of an epoch, to epochs.csv. The first record
@@ -121,9 +123,10 @@ class file_journal : public journal {
   double seconds_before_{0};        ///< `seconds` of the first record: the time before the run was continued.
   std::optional<record> latest_{};  ///< The last record that was written.
   bool drawn_{false};
-  bool restored_{false};           ///< Whether the folder was created again and still lacks known files.
-  bool checkpoint_failed_{false};  ///< Whether the last checkpoint or its copy could not be written.
-  bool wrote_checkpoint_{false};   ///< Whether the last checkpoint was written.
+  bool restored_{false};              ///< Whether the folder was created again and still lacks known files.
+  bool checkpoint_failed_{false};     ///< Whether the last checkpoint or its copy could not be written.
+  bool wrote_checkpoint_{false};      ///< Whether the last checkpoint was written.
+  std::recursive_mutex mutex_;  ///< The lane of the recorder and conclude() use the journal.
 };
 
 }  // namespace troupe::telemetry

@@ -11,6 +11,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -101,7 +102,8 @@ struct notes {
   std::vector<std::uint32_t> parted, lost;
   std::vector<frame> frames;
   int linked{0}, inside{0}, inside_control{0};
-  bool overlaps{false}, refuses{false};
+  bool overlaps{false};
+  std::atomic<bool> refuses{false};
 
   template <class What>
   void note(int notes::*counter, What what) {
@@ -122,11 +124,17 @@ struct run {
   }
   ~run() { on.nodes.clear(); }
 
+  /// Keeps the notes as they are until the result is destroyed.
+  std::vector<std::unique_lock<std::mutex>> hold() const {
+    std::vector<std::unique_lock<std::mutex>> locks;
+    for (const auto& each : of) locks.emplace_back(each->mutex);
+    return locks;
+  }
+
   bool wait(const std::function<bool()>& holds) {
     for (int i = 0; i < 5'000; ++i) {
       {
-        std::vector<std::unique_lock<std::mutex>> locks;
-        for (const auto& each : of) locks.emplace_back(each->mutex);
+        const auto still = hold();
         if (holds()) return true;
       }
       on.pass_time();
@@ -207,6 +215,7 @@ TEST_CASE("control links: nodes join, and messages arrive as they were, in order
     REQUIRE(nodes.wait([&] {
       return nodes.of[0]->heard.size() == 400 && nodes.of[1]->heard.size() == 201 && nodes.of[2]->heard.size() == 201;
     }));
+    const auto still = nodes.hold();
     std::vector<std::uint64_t> next(3, 0);
     for (const auto& [from, what] : nodes.of[0]->heard)
       CHECK(std::get<control::progress>(what).steps == next.at(from)++);
@@ -225,9 +234,10 @@ TEST_CASE("control links: a visitor that is refused hears why, and is told nothi
     nodes.open_control(0);
     nodes.open_control(1);
     REQUIRE(nodes.wait([&] { return !nodes.of[1]->heard.empty(); }));
-    CHECK(std::get<control::refusal>(nodes.of[1]->heard[0].second).reason == "no");
     nodes.on.nodes[0].control->tell(1, control::end{});  // is dropped
     nodes.pass_some_time();
+    const auto still = nodes.hold();
+    CHECK(std::get<control::refusal>(nodes.of[1]->heard[0].second).reason == "no");
     CHECK(nodes.of[1]->heard.size() == 1);
     CHECK(nodes.of[0]->heard.empty());
   }
@@ -242,6 +252,7 @@ TEST_CASE("control links: a node that ends is told to the first one, once, and h
     REQUIRE(nodes.wait([&] { return !nodes.of[0]->parted.empty(); }));
     nodes.on.nodes[0].control->tell(2, control::end{});  // is dropped
     nodes.pass_some_time();
+    const auto still = nodes.hold();
     CHECK(nodes.of[0]->parted == std::vector<std::uint32_t>{2});
     CHECK(nodes.of[1]->parted.empty());
   }
@@ -254,6 +265,7 @@ TEST_CASE("control links: a message that a node may not send loses its link") {
     nodes.join_all();
     nodes.on.nodes[1].control->tell(0, control::progress{rank_id{0}, 1});  // about a rank of another node
     REQUIRE(nodes.wait([&] { return !nodes.of[0]->parted.empty() && !nodes.of[1]->parted.empty(); }));
+    const auto still = nodes.hold();
     CHECK(nodes.of[0]->heard.empty());
   }
 }
@@ -278,6 +290,7 @@ TEST_CASE("tensor links: frames arrive as they were, in order, and one at a time
         if (each->frames.size() != 2 * (sizes.size() + 1)) return false;
       return true;
     }));
+    const auto still = nodes.hold();
     for (const auto& each : nodes.of) {
       CHECK_FALSE(each->overlaps);
       CHECK(each->linked == 1);
@@ -307,8 +320,11 @@ TEST_CASE("tensor links: nothing arrives, and nobody is linked, before all are o
     nodes.link(1);
     nodes.on.nodes[2].tensors->send(0, 0, piece_of(2, 0, at::ones({1})));  // not open: is dropped
     nodes.pass_some_time();
-    for (const auto& each : nodes.of) CHECK(each->linked == 0);
-    CHECK(nodes.of[0]->frames.empty());
+    {
+      const auto still = nodes.hold();
+      for (const auto& each : nodes.of) CHECK(each->linked == 0);
+      CHECK(nodes.of[0]->frames.empty());
+    }
     nodes.link(2);
     CHECK(nodes.wait([&] { return nodes.of[0]->linked + nodes.of[1]->linked + nodes.of[2]->linked == 3; }));
   }
@@ -325,6 +341,7 @@ TEST_CASE("tensor links: a node that ends is lost to all others, once, and they 
     nodes.on.nodes[0].tensors->send(1, 1, piece_of(0, 1, at::ones({1})));
     REQUIRE(nodes.wait([&] { return nodes.of[1]->frames.size() == 1; }));
     nodes.pass_some_time();
+    const auto still = nodes.hold();
     for (std::uint32_t node : {0u, 1u}) CHECK(nodes.of[node]->lost == std::vector<std::uint32_t>{2});
   }
 }
@@ -339,6 +356,7 @@ TEST_CASE("tensor links: a frame that is refused, or that its sender may not sen
       nodes.of[1]->refuses = by_listener;
       nodes.on.nodes[0].tensors->send(1, 1, piece_of(by_listener ? 0 : 2, 0, at::ones({1})));
       REQUIRE(nodes.wait([&] { return !nodes.of[0]->lost.empty() && !nodes.of[1]->lost.empty(); }));
+      const auto still = nodes.hold();
       CHECK(nodes.of[1]->frames.empty());
       CHECK(nodes.of[1]->lost == std::vector<std::uint32_t>{0});
       CHECK(nodes.of[0]->lost == std::vector<std::uint32_t>{1});
