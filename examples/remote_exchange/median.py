@@ -17,7 +17,8 @@ class Run:
         entrance = json.loads((pathlib.Path(results) / "actors.json").read_text())
         host, port = entrance["address"].rsplit(":", 1)
         self.line = socket.create_connection((host.strip("[]"), int(port)))
-        self.bytes, self.credit, self.parts, self.over = self.line.makefile("rb"), 0, collections.deque(), False
+        self.bytes, self.parts, self.over = self.line.makefile("rb"), collections.deque(), False
+        self.credit = self.window = 0
         ours = os.urandom(32)
         self.line.sendall(b"TROUPE-G" + ours)
         theirs, proof = self.bytes.read(32), self.bytes.read(32)
@@ -31,7 +32,7 @@ class Run:
 
     def send(self, kind, payload=b"", encoding=0, what=0, at=0, step=0, place=0, total=0, samples=0, elements=0):
         cost = -(-len(payload) // 4096) * 4096 if kind != HELLO else 0
-        while self.credit < min(cost, WINDOW * 3 // 4):
+        while self.credit < min(cost, self.window * 3 // 4):
             self.take()
         self.credit -= cost
         header = HEADER.pack(b"TTRP", 10, kind, encoding, elements > 0, what, at, 0, self.place["run"],
@@ -46,6 +47,7 @@ class Run:
         payload = self.bytes.read(size)
         if kind in (HELLO, CREDIT):
             self.credit += total
+            self.window = total if kind == HELLO else self.window
         elif kind == PART:
             self.parts.append((step, sender, numpy.frombuffer(payload, "<f4")))
         elif kind == CONTROL:

@@ -30,7 +30,7 @@ struct entrance_options {
   std::uint64_t steps{0};                      ///< Steps of the whole run.
   std::function<void(const std::string&)> report = [](const auto&) {};  ///< Prints a line. Called from any thread.
   std::size_t most_guests{16};
-  std::uint64_t bytes_per_second{256 << 10}, messages_per_second{1'000};  ///< What each guest may send.
+  std::uint64_t bytes_per_second{256 << 10}, messages_per_second{100};  ///< What each guest may send.
   std::chrono::milliseconds silence{10'000};  ///< A guest that sends nothing for this long is gone.
   std::chrono::milliseconds patience{5'000};  ///< Time in which a guest must greet.
 };
