@@ -7,6 +7,7 @@ import re
 import signal
 import struct
 import subprocess
+import sys
 import time
 
 from attacks import HEADER, crc32c
@@ -15,7 +16,6 @@ from nodes import LOOP, background, free_ports, node_tables, nothing_is_left, un
 from troupe_command import SOURCE, TINY, main, metrics, thorough, timeless, troupe, write
 
 RULE, MEDIAN = os.environ["TROUPE_RULE"], os.environ["TROUPE_MEDIAN"]
-PYTHON = os.environ.get("TROUPE_PYTHON", "python3")
 MEDIAN_PY = SOURCE / "examples/remote_exchange/median.py"
 
 REMOTE = '[exchange]\nkind = "remote"\nactor = "rule"\n'
@@ -142,7 +142,7 @@ members = ["left", "right"]
 def test_the_examples_in_two_languages_give_the_same_weights():
     text = (SOURCE / "examples/remote_exchange/median.toml").read_text().replace("steps = 200", "steps = 20")
     found = {}
-    for name, command in {"cpp": [MEDIAN], "python": [PYTHON, MEDIAN_PY]}.items():
+    for name, command in {"cpp": [MEDIAN], "python": [sys.executable, MEDIAN_PY]}.items():
         with open_run(text, out=name) as run:
             done = subprocess.run([*command, name], capture_output=True, text=True, timeout=60, check=False)
             assert done.returncode == 0, f"{done.stderr}\n{run}"
