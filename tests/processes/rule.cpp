@@ -76,7 +76,7 @@ class rule final : public troupe::remote_rule {
   }
 
   std::string state() override {
-    if (name_ == "mute") std::this_thread::sleep_for(std::chrono::seconds(10));
+    if (name_ == "mute") std::this_thread::sleep_for(std::chrono::seconds(3));
     return name_ == "momentum" ? std::string(reinterpret_cast<const char*>(last_.data()), last_.size() * sizeof(float))
                                : std::string();
   }
