@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 
-from measure import BUILD, TOGETHER, TOPOLOGY, repetitions, setting
+from measure import BUILD, TOGETHER, TOPOLOGY, cpu_times, other_threads, repetitions, setting
 
 GUEST = BUILD / "tests/guest"
 GUESTS = {
@@ -54,15 +54,6 @@ def guests(name, out):
         thread.join()
 
 
-def cpu_times(pid):
-    """Returns nanoseconds of CPU time by thread, and the names of the threads."""
-    times = {}
-    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-        with contextlib.suppress(OSError):  # it has ended
-            times[task.name] = ((task / "comm").read_text(), int((task / "schedstat").read_text().split()[0]))
-    return times
-
-
 def overhead(name):
     """Returns the CPU time of the threads that do not compute gradients, in percent of that of those that do, and the memory of
     the run in MiB. Threads of guests that have left are not counted."""
@@ -83,12 +74,7 @@ def overhead(name):
             memory = int(next(line for line in open(f"/proc/{run.pid}/status") if "VmHWM" in line).split()[1]) / 1024
         run.send_signal(signal.SIGINT)
         assert run.wait(60) == 130, run.returncode
-    computing = others = 0
-    for thread, (label, used) in after.items():
-        passed = used - before.get(thread, (label, 0))[1]
-        computing += passed if label.startswith("compute") else 0
-        others += 0 if label.startswith("compute") else passed
-    return 100 * others / computing, memory
+    return other_threads(before, after), memory
 
 
 def interval(values):

@@ -1,6 +1,7 @@
 """Functions that the benches share: alternating runs, medians, and the setting that is printed with every number.
 Requires only the standard library."""
 
+import contextlib
 import datetime
 import json
 import os
@@ -56,6 +57,26 @@ def last_rate(out):
     rated = [line for line in lines if line["samples_per_second"] and line["train_loss"] is not None]
     assert rated, "no line of the metrics has a rate"
     return rated[-1]["samples_per_second"], rated[-1]["train_loss"]
+
+
+def cpu_times(pid):
+    """Returns nanoseconds of CPU time by thread, and the names of the threads."""
+    times = {}
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):  # it has ended
+            times[task.name] = ((task / "comm").read_text(), int((task / "schedstat").read_text().split()[0]))
+    return times
+
+
+def other_threads(before, after):
+    """Returns the CPU time between two results of cpu_times(), of threads that do not compute gradients, in percent of that of
+    those that do. Threads that have ended are not counted."""
+    computing = others = 0
+    for thread, (name, used) in after.items():
+        passed = used - before.get(thread, (name, 0))[1]
+        computing += passed if name.startswith("compute") else 0
+        others += 0 if name.startswith("compute") else passed
+    return 100 * others / computing
 
 
 def interleave(variants, repetitions):

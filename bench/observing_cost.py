@@ -19,7 +19,7 @@ import threading
 import time
 import urllib.request
 
-from measure import BUILD, TOPOLOGY, repetitions, setting, spread
+from measure import BUILD, TOPOLOGY, cpu_times, other_threads, repetitions, setting, spread
 
 EXCHANGE = '[exchange]\nkind = "parameter_server"\napply = "each"\n'
 CASES = {
@@ -65,15 +65,6 @@ def visitors(run, options):
     assert min(seen.values()) > 0, seen
 
 
-def cpu_times(pid):
-    """Returns nanoseconds of CPU time by thread, and the names of the threads."""
-    times = {}
-    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-        with contextlib.suppress(OSError):  # it has ended
-            times[task.name] = ((task / "comm").read_text(), int((task / "schedstat").read_text().split()[0]))
-    return times
-
-
 def overhead(values, options):
     """Trains for some time; returns the CPU time of threads that do not compute gradients, in percent of that of those that
     do."""
@@ -90,12 +81,7 @@ def overhead(values, options):
             after = cpu_times(run.pid)
             run.send_signal(signal.SIGINT)
             assert run.wait(60) == 130, run.returncode
-    computing = others = 0
-    for thread, (name, used) in after.items():
-        passed = used - before.get(thread, (name, 0))[1]
-        computing += passed if name.startswith("compute") else 0
-        others += 0 if name.startswith("compute") else passed
-    return 100 * others / computing
+    return other_threads(before, after)
 
 
 setting()

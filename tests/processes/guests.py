@@ -27,7 +27,7 @@ import threading
 import time
 
 import attacks
-from entrances import greeting, open_run, stranger
+from entrances import greeting, open_run, quick, stranger
 from nodes import (ASYNCHRONOUS, EXCHANGE, LOOP, WIRINGS, background, free_ports, node_process, node_tables,
                    nothing_is_left, started, until, weights, wired)
 from troupe_command import SOURCE, main, metrics, thorough, timeless, troupe, write
@@ -37,26 +37,8 @@ FULL = "--full" in sys.argv
 MUTATIONS = 100_000 if FULL else 300
 MOST_MEMORY = 64  # MiB that guests may cost
 
-# Steps take less than a millisecond each, so that a run of thousands of them ends in about a second.
-TEXT = f"""
-[run]
-seed = 1
-steps = 2000
-[model]
-name = "mlp"
-layers = 1
-width = 16
-[data]
-name = "digits"
-batch_size = 4
-[optimizer]
-lr = 0.02
-[evaluate]
-every = 500
-[workers]
-count = 2
-loop = [{LOOP}]
-{EXCHANGE}"""
+# A run of thousands of such steps ends in about a second.
+TEXT = quick(steps=2000, lr=0.02, every=500, count=2, exchange=EXCHANGE)
 ENDLESS = TEXT.replace("steps = 2000", "steps = 100000000")
 FOUR = ENDLESS.replace("count = 2", "count = 4")
 

@@ -11,35 +11,16 @@ import sys
 import time
 
 from attacks import HEADER, crc32c
-from entrances import greeting, open_run, stranger
+from entrances import greeting, open_run, quick, stranger
 from nodes import LOOP, background, free_ports, node_tables, nothing_is_left, until, weights
-from troupe_command import SOURCE, TINY, main, metrics, thorough, timeless, troupe, write
+from troupe_command import SOURCE, main, metrics, thorough, timeless, troupe, write
 
 RULE, MEDIAN = os.environ["TROUPE_RULE"], os.environ["TROUPE_MEDIAN"]
 MEDIAN_PY = SOURCE / "examples/remote_exchange/median.py"
 
 LOST = "actor rule of exchange is lost: (the other side closed the connection|Connection reset by peer)"
 REMOTE = '[exchange]\nkind = "remote"\nactor = "rule"\n'
-# Steps of a fraction of a millisecond: a model of some thousand parameters.
-TEXT = f"""
-[run]
-seed = 1
-steps = 60
-[model]
-name = "mlp"
-layers = 1
-width = 16
-[data]
-name = "digits"
-batch_size = 4
-[optimizer]
-lr = 0.05
-[evaluate]
-every = 30
-[workers]
-count = 4
-loop = [{LOOP}]
-{REMOTE}"""
+TEXT = quick(steps=60, lr=0.05, every=30, count=4, exchange=REMOTE)
 ENDLESS = TEXT.replace("steps = 60", "steps = 100000000")
 EACH = 'answers = "each"\n'
 PARAMETERS = 'sends = "parameters"\n'
@@ -49,7 +30,7 @@ def on_nodes(text, workers=(2, 2)):
     return re.sub(r"count = \d\n", "", text) + node_tables(workers)
 
 
-def program(run, how, name="rule", status=None, called=None):
+def program(run, how, name="rule", called=None):
     """The program of an actor."""
     return background(run.folder, name, how, name=called or f"{run.folder}.{how}", program=(RULE,))
 
@@ -71,6 +52,17 @@ def failure(text, how, *options, out="out"):
             rule.process.send_signal(signal.SIGCONT)
         rule.process.wait(10)
     return run.said().splitlines()[-1]
+
+
+def resumed(out, how, steps):
+    """Continues a run with a rule in another program, and returns the weights."""
+    with background("run", "--resume", out, "--set", f"run.steps={steps}", "--actors", "127.0.0.1:0", name="resumed") as run:
+        run.folder = pathlib.Path(out)
+        run.until_said("guests: ")
+        with program(run, how, called="again") as rule:
+            run.wait(0)
+            rule.wait(0)
+    return weights(out)
 
 
 def in_the_run(text, exchange, *options, out="within"):
@@ -169,13 +161,7 @@ def test_the_state_of_the_program_is_in_checkpoints():
                 path.unlink()
         later.rmdir()
     pathlib.Path("cut/actors.json").unlink()
-    with background("run", "--resume", "cut", "--set", "run.steps=60", "--actors", "127.0.0.1:0", name="resumed") as run:
-        run.folder = pathlib.Path("cut")
-        run.until_said("guests: ")
-        with program(run, "momentum", called="again") as rule:
-            run.wait(0)
-            rule.wait(0)
-    assert weights("cut") == whole, "the state was not restored"
+    assert resumed("cut", "momentum", steps=60) == whole, "the state was not restored"
 
 
 def test_values_and_states_larger_than_the_window():
@@ -185,13 +171,7 @@ def test_values_and_states_larger_than_the_window():
     with open_run(large, "--set", "run.steps=4", out="cut") as run, program(run, "momentum") as rule:
         run.wait(0)
         rule.wait(0)
-    with background("run", "--resume", "cut", "--set", "run.steps=6", "--actors", "127.0.0.1:0", name="resumed") as run:
-        run.folder = pathlib.Path("cut")
-        run.until_said("guests: ")
-        with program(run, "momentum", called="again") as rule:
-            run.wait(0)
-            rule.wait(0)
-    assert weights("cut") == whole
+    assert resumed("cut", "momentum", steps=6) == whole
 
 
 def test_a_program_that_does_not_send_its_state_is_named():

@@ -8,10 +8,33 @@ import os
 import pathlib
 import socket
 
-from nodes import background, started
+from nodes import LOOP, background, started
 from troupe_command import write
 
 CAF = "0.17.6"
+
+
+def quick(*, steps, lr, every, count, exchange):
+    """A topology file whose steps take less than a millisecond each."""
+    return f"""
+[run]
+seed = 1
+steps = {steps}
+[model]
+name = "mlp"
+layers = 1
+width = 16
+[data]
+name = "digits"
+batch_size = 4
+[optimizer]
+lr = {lr}
+[evaluate]
+every = {every}
+[workers]
+count = {count}
+loop = [{LOOP}]
+{exchange}"""
 
 
 class open_run(background):

@@ -171,17 +171,6 @@ std::unique_ptr<member> make_remote_side(const member_options& options) {
   return std::make_unique<stand_in>(options);
 }
 
-std::vector<planned_edge> remote_edges(std::uint32_t world_size, const models::flat_layout& layout,
-                                       const setting_values&) {
-  const auto bytes = static_cast<std::uint64_t>(layout.parameter_end) * sizeof(float);
-  std::vector<planned_edge> edges;
-  for (std::uint32_t worker = 0; worker < world_size; ++worker) {
-    edges.push_back({worker, world_size, 1, bytes});
-    edges.push_back({world_size, worker, 1, bytes});
-  }
-  return edges;
-}
-
 exchange_nature remote_nature(const setting_values& settings) {
   return {.deterministic = false,  // unless the program promises it, which nothing here can know
           .same_for_all = answers_all(settings),
@@ -224,7 +213,7 @@ exchange_kind remote_kind() {
                                    "\"each\": it answers every worker separately.",
                     .choices = {"same", "each"}}},
       .make_member = make_remote_side,
-      .edges = remote_edges,
+      .edges = serving::edges_to_one_server,
       .nature = remote_nature,
       .check = check_remote,
   };

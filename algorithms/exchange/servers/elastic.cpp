@@ -198,17 +198,6 @@ std::unique_ptr<member> make_elastic_side(const member_options& options) {
   return std::make_unique<centre_of_all>(options);
 }
 
-std::vector<planned_edge> elastic_edges(std::uint32_t world_size, const models::flat_layout& layout,
-                                        const setting_values&) {
-  const auto bytes = static_cast<std::uint64_t>(layout.parameter_end) * sizeof(float);
-  std::vector<planned_edge> edges;
-  for (std::uint32_t worker = 0; worker < world_size; ++worker) {
-    edges.push_back({worker, world_size, 1, bytes});
-    edges.push_back({world_size, worker, 1, bytes});
-  }
-  return edges;
-}
-
 exchange_nature elastic_nature(const setting_values& settings) {
   const auto asynchronous = serving::applies_each(settings);
   return {.deterministic = !asynchronous,
@@ -265,7 +254,7 @@ exchange_kind elastic_kind() {
                            "move; \"each\" moves the centre whenever one worker's parameters arrive (asynchronous).",
             .choices = {"all", "each"}}},
       .make_member = make_elastic_side,
-      .edges = elastic_edges,
+      .edges = serving::edges_to_one_server,
       .nature = elastic_nature,
       .derive = with_alpha,
       .check = check_elastic,

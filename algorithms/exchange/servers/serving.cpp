@@ -18,6 +18,17 @@ std::uint64_t first_due(const member_options& options) {
   return options.due.next_due(options.first_step + options.due.lead);
 }
 
+std::vector<planned_edge> edges_to_one_server(std::uint32_t workers, const models::flat_layout& layout,
+                                              const setting_values&) {
+  const auto bytes = static_cast<std::uint64_t>(layout.parameter_end) * sizeof(float);
+  std::vector<planned_edge> edges;
+  for (std::uint32_t worker = 0; worker < workers; ++worker) {
+    edges.push_back({worker, workers, 1, bytes});
+    edges.push_back({workers, worker, 1, bytes});
+  }
+  return edges;
+}
+
 void save(const holding& held, const std::string& name, state_dict& into) {
   into.put_counts(name + "/place", {static_cast<std::uint64_t>(held.piece.first), held.version});
   into.put_all(name + "/staleness", state_of(held.staleness));

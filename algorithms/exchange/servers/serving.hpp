@@ -4,6 +4,7 @@
 
 #include "troupe/algorithms/exchange/member.hpp"
 #include "troupe/algorithms/exchange/member_options.hpp"
+#include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/algorithms/messages/part.hpp"
 #include "troupe/algorithms/rules/reduce.hpp"
 #include "troupe/algorithms/rules/schedule.hpp"
@@ -18,6 +19,11 @@ namespace troupe::serving {
 /// Returns the step that the first contributions are stamped with: the first one from member_options::first_step on at
 /// which the exchange is due.
 std::uint64_t first_due(const member_options& options);
+
+/// Returns the traffic of an exchange in which each worker sends the whole to a single server, and is answered with the
+/// whole; see exchange_kind::edges.
+std::vector<planned_edge> edges_to_one_server(std::uint32_t workers, const models::flat_layout& layout,
+                                              const setting_values& settings);
 
 /// Stores what a server holds; x is not defined for a server that holds nothing.
 void save(const holding& held, const std::string& name, state_dict& into);
