@@ -8,8 +8,6 @@ send, the run ends with the same bytes.
 
 import concurrent.futures
 import contextlib
-import hashlib
-import hmac
 import json
 import os
 import pathlib
@@ -29,7 +27,7 @@ import time
 import attacks
 from entrances import greeting, open_run, quick, stranger
 from nodes import (ASYNCHRONOUS, EXCHANGE, LOOP, WIRINGS, background, free_ports, node_process, node_tables,
-                   nothing_is_left, started, until, weights, wired)
+                   nothing_is_left, until, weights, wired)
 from troupe_command import SOURCE, main, metrics, thorough, timeless, troupe, write
 
 GUEST, OBSERVER = os.environ["TROUPE_GUEST"], os.environ["TROUPE_OBSERVER"]
