@@ -2,10 +2,12 @@
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/console/page.hpp"
 #include "troupe/files/error.hpp"
+#include "troupe/models/exported/exported.hpp"
 #include "troupe/runtime/launch/channels_of_plan.hpp"
 #include "troupe/runtime/launch/launcher.hpp"
 #include "troupe/runtime/plan/memory_needs.hpp"
 #include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/tools/drawing/drawing.hpp"
 
@@ -26,7 +28,7 @@ namespace {
 struct check_options {
   std::filesystem::path file;
   std::vector<std::string> overrides;
-  bool json{false}, no_data{false};
+  bool json{false}, no_data{false}, operators{false};
 };
 
 /// Returns the facts about the data that the plan needs. With --no-data, loads the data only if the program generates
@@ -52,6 +54,26 @@ void add_limits_here(plan& plan) try {
   plan.warnings.push_back(std::string("`troupe run` refuses this file here: ") + reason.what());
 }
 
+/// Prints the operators of an exported program in columns, in the order of execution.
+void print_operators(const topology::topology& file) {
+  const auto& path = file.model.exported;
+  if (path.empty())
+    throw input_error("--operators requires a model from a file of torch.export.save(), model.exported = \"net.pt2\"");
+  const auto rows = models::operators_of(path);
+  std::size_t name = 0, sizes = 0;
+  for (const auto& row : rows) {
+    name = std::max(name, row.name.size());
+    sizes = std::max(sizes, row.sizes.size());
+  }
+  std::string text = path.filename().string() + ": " + counted(rows.size(), "operator") + "; N samples\n";
+  for (const auto& row : rows) {
+    auto line = "  " + row.name + std::string(name - row.name.size() + 2, ' ') + row.sizes;
+    if (!row.place.empty()) line += std::string(sizes - row.sizes.size() + 2, ' ') + row.place;
+    text += line + "\n";
+  }
+  print_page(text, name + 4);
+}
+
 void check(const check_options& given) {
   const auto topology = topology::load(given.file, given.overrides);
   auto plan = make_plan(topology, facts_of(given, topology));
@@ -59,6 +81,7 @@ void check(const check_options& given) {
   check_security(plan);
   models::buffer_pool pool;
   initial_weights(plan, pool);  // throws if model.init does not fit
+  if (given.operators) return print_operators(plan.file);
   if (given.json)
     std::cout << describe_json(plan) << "\n";
   else
@@ -77,7 +100,11 @@ void add_check(CLI::App& app, int& status) {
       ->allow_extra_args(false);
   command->add_flag("--no-data", given->no_data,
                     "Do not read the data set: check with its published size (mnist, fashion_mnist or cifar10)");
-  command->add_flag("--json", given->json, "Print the plan as one JSON object");
+  auto* json = command->add_flag("--json", given->json, "Print the plan as one JSON object");
+  command
+      ->add_flag("--operators", given->operators,
+                 "Print the operators of model.exported and the sizes of their results instead of the plan")
+      ->excludes(json);
   command->callback([given, &status] {
     check(*given);
     status = 0;

@@ -3,8 +3,8 @@
 #include "troupe/apps/commands.hpp"
 #include "troupe/files/error.hpp"
 #include "troupe/files/text.hpp"
+#include "troupe/models/networks/model_file.hpp"
 #include "troupe/models/networks/network.hpp"
-#include "troupe/models/networks/script.hpp"
 #include "troupe/models/storage/constants.hpp"
 #include "troupe/models/storage/flat.hpp"
 #include "troupe/models/storage/tied.hpp"
@@ -75,7 +75,7 @@ std::unique_ptr<models::network> make(const models::network_kind& model, const d
   const auto shape =
       input.empty() ? shape_of(settings, here.sample_shape, here.classes()) : shape_of(settings, input, classes);
   return models::make_network(model, shape, 0);
-} catch (const models::script_error& reason) {
+} catch (const models::file_error& reason) {
   throw input_error(reason.what());
 } catch (const models::setting_error& reason) {
   throw input_error(reason.what());
@@ -129,8 +129,9 @@ std::vector<std::string> made_by(const eval_options& given, const checkpoint::mo
     const auto of_data = std::any_of(data.reads.begin(), data.reads.end(), [&](const auto& key) {
       return key != "file" && key != "test_file" && sets("data." + key);
     });
-    const auto of_model = std::any_of(model.reads.begin(), model.reads.end(),
-                                      [&](const auto& key) { return key != "script" && sets("model." + key); });
+    const auto of_model = std::any_of(model.reads.begin(), model.reads.end(), [&](const auto& key) {
+      return key != "script" && key != "exported" && sets("model." + key);
+    });
     if (of_data || of_model || sets("run.seed") || sets("data.validation")) settings.push_back(setting);
   }
   return settings;
@@ -157,16 +158,19 @@ std::string split_of(const eval_options& given, const topology::topology& file) 
   return given.split;
 }
 
-/// Throws input_error if the weights belong to a TorchScript module that is not given: they do not contain the module.
-void require_script(const eval_options& given, const models::network_kind& model, const std::string& card) {
-  const auto is_script = [](const std::string& text) { return text.starts_with("model.script="); };
-  if (model.name == "script" && !card.empty() && card != model.name)
-    throw input_error(given.weights.string() + ": holds the weights of " + card + "; remove --model script");
-  if (model.name != "script" || std::any_of(given.overrides.begin(), given.overrides.end(), is_script)) return;
-  throw input_error(
-      given.weights.string() +
-      ": holds the weights of a TorchScript module, but not the module; give the module that the run used with "
-      "--set model.script=FILE.pt");
+/// Throws input_error if the weights belong to a module of the user's that is not given: they do not contain the
+/// module.
+void require_module(const eval_options& given, const models::network_kind& model, const std::string& card) {
+  if (model.name != "script" && model.name != "exported") return;
+  if (!card.empty() && card != model.name)
+    throw input_error(given.weights.string() + ": holds the weights of " + card + "; remove --model " + model.name);
+  const auto is_module = [&](const std::string& text) { return text.starts_with("model." + model.name + "="); };
+  if (std::any_of(given.overrides.begin(), given.overrides.end(), is_module)) return;
+  const auto is_script = model.name == "script";
+  throw input_error(given.weights.string() + ": holds the weights of " +
+                    (is_script ? "a TorchScript module" : "an exported program") +
+                    ", but not the module; give the one that the run used with --set model." + model.name + "=FILE" +
+                    (is_script ? ".pt" : ".pt2"));
 }
 
 /// Refuses keys that evaluation does not read.
@@ -186,7 +190,7 @@ void eval(const eval_options& given) {
   const auto content = checkpoint::read_weights(given.weights);
   const auto card = checkpoint::card_of(given.weights, content);
   const auto& model = kind_of(given, "model", given.model, card.model, models::find_network, models::network_kinds());
-  require_script(given, model, card.model);
+  require_module(given, model, card.model);
   const auto& data = kind_of(given, "data", given.data, card.data, data::find_dataset, data::dataset_kinds());
 
   std::string file = "data.name = \"" + data.name + "\"\nmodel.name = \"" + model.name + "\"\n";
@@ -262,7 +266,7 @@ void add_eval(CLI::App& app, int& status) {
   command
       ->add_option("--set", given->overrides,
                    "Setting of the data or the model, as in the topology file of the run, given as section.key=value "
-                   "(data.file, model.script …); repeatable")
+                   "(data.file, model.exported …); repeatable")
       ->allow_extra_args(false);
   command
       ->add_option("--split", given->split,

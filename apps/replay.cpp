@@ -51,7 +51,8 @@ void check_origin(const recording::origin& recorded, const recording::origin& no
   for (const auto& [name, digest] : now.digests) {
     const auto found = recorded.digests.find(name);
     if (found == recorded.digests.end() || found->second != digest)
-      throw input_error(path + ": recorded with other " + (name == "script" ? std::string("model code") : name) +
+      throw input_error(path + ": recorded with other " +
+                        (name == "script" || name == "exported" ? std::string("model code") : name) +
                         "; use the same to replay it");
   }
 }

@@ -26,8 +26,9 @@ void check_inputs(const checkpoint::manifest& before, const checkpoint::manifest
   for (const auto& [name, digest] : now.digests) {
     const auto found = before.digests.find(name);
     if (found != before.digests.end() && found->second == digest) continue;
-    const auto described = name == "script" ? what.plan.file.model.script.string() + ": the module differs from that"
-                                            : what.plan.data->name + ": the samples differ from those";
+    const auto described = name == what.plan.file.model.name
+                               ? what.plan.file.model.file().string() + ": the module differs from that"
+                               : what.plan.data->name + ": the samples differ from those";
     throw input_error(described + " of the run in " + out + "; use the same ones to continue it");
   }
 }
@@ -39,8 +40,8 @@ checkpoint::manifest describe_run(const training& what) {
   about.topology = topology::canonical(what.plan.file);
   about.fingerprint = fingerprint_of(what.plan);
   about.digests["samples"] = digest_of(what.data);
-  if (const auto& script = what.plan.file.model.script; !script.empty())
-    about.digests["script"] = sha256_of_file(script).value_or("");
+  if (const auto& file = what.plan.file.model.file(); !file.empty())
+    about.digests[what.plan.file.model.name] = sha256_of_file(file).value_or("");
   return about;
 }
 

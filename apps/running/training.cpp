@@ -129,7 +129,7 @@ void settle(training_options& given) {
 }
 
 std::vector<std::filesystem::path> inputs_of(const plan& plan) {
-  return {plan.file.model.init, plan.file.model.script, plan.file.data.file, plan.file.data.test_file};
+  return {plan.file.model.init, plan.file.model.file(), plan.file.data.file, plan.file.data.test_file};
 }
 
 std::shared_ptr<telemetry::side_outputs> make_outputs() {

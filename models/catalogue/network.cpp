@@ -21,6 +21,7 @@ namespace troupe::models {
 
 // Factories of the models, each defined in the file of its model.
 std::unique_ptr<network> make_convnet(const network_shape& shape);
+std::unique_ptr<network> make_exported(const network_shape& shape);
 std::unique_ptr<network> make_gpt(const network_shape& shape);
 std::unique_ptr<network> make_lenet(const network_shape& shape);
 std::unique_ptr<network> make_logistic(const network_shape& shape);
@@ -208,8 +209,12 @@ const std::vector<network_kind>& network_kinds() {
        .reads = {"layers", "width", "heads", "dropout"},
        .takes = "text",
        .fits = fits_text},
+      {.name = "exported",
+       .explanation = "Any module of PyTorch that torch.export can export, read from the file model.exported.",
+       .make = make_exported,
+       .reads = {"exported"}},
       {.name = "script",
-       .explanation = "Any TorchScript module, loaded from the file model.script.",
+       .explanation = "Any TorchScript module, read from the file model.script (deprecated by PyTorch 2.11).",
        .make = make_script,
        .reads = {"script"}},
       of_rows("logistic", "Logistic regression on sparse rows in two classes.", make_logistic, logistic_sgd),
@@ -228,8 +233,10 @@ const std::vector<network_kind>& network_kinds() {
 }
 
 bool draws_normal_weights(const network_kind& kind) {
-  const bool from_a_file = std::find(kind.reads.begin(), kind.reads.end(), "script") != kind.reads.end();
-  return kind.step == nullptr && !from_a_file;
+  const auto reads = [&](const char* key) {
+    return std::find(kind.reads.begin(), kind.reads.end(), key) != kind.reads.end();
+  };
+  return kind.step == nullptr && !reads("script") && !reads("exported");
 }
 
 const network_kind* find_network(const std::string& name) {

@@ -16,9 +16,6 @@ namespace troupe::models {
 
 namespace {
 
-constexpr double epsilon = 1e-5;
-constexpr double momentum = 0.1;
-
 // What autograd keeps from forward to backward in addition to tensors.
 struct exchange final : torch::CustomClassHolder {
   exchange(group_mean mean, std::size_t layer) : mean{std::move(mean)}, layer{layer} {}
@@ -38,19 +35,25 @@ void require_spread(std::int64_t samples) {
       "this layer; increase the batch size");
 }
 
+// Returns the mean of each channel, [C].
 at::Tensor channel_means(const at::Tensor& x) {
-  return x.mean({0, 2, 3});
+  c10::SmallVector<std::int64_t, 4> others{0};
+  for (std::int64_t i = 2; i < x.dim(); ++i) others.push_back(i);
+  return x.mean(others);
 }
 
-at::Tensor spread(const at::Tensor& per_channel) {
-  return per_channel.view({1, -1, 1, 1});
+// Returns values [C] in a shape that is broadcast over `x`.
+at::Tensor spread(const at::Tensor& per_channel, const at::Tensor& x) {
+  c10::SmallVector<std::int64_t, 4> sizes(static_cast<std::size_t>(x.dim()), 1);
+  sizes[1] = -1;
+  return per_channel.view(sizes);
 }
 
 // Returns the mean and the biased variance of each channel, [2·C]. The variance is computed about the mean, because
 // E[x²] − E[x]² loses precision for values far from zero. Both are corrected for the rounding error of the mean.
 at::Tensor own_moments(const at::Tensor& x) {
   const at::Tensor rough = channel_means(x);
-  const at::Tensor apart = x - spread(rough);
+  const at::Tensor apart = x - spread(rough, x);
   const at::Tensor rest = channel_means(apart);
   return at::cat({rough + rest, (channel_means(apart.square()) - rest.square()).clamp_min_(0)});
 }
@@ -63,7 +66,7 @@ class synchronised : public torch::autograd::Function<synchronised> {
   using tensors = torch::autograd::variable_list;
 
   static at::Tensor forward(context* kept, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                            at::Tensor running_mean, at::Tensor running_var,
+                            at::Tensor running_mean, at::Tensor running_var, double momentum, double epsilon,
                             const c10::intrusive_ptr<exchange>& group) {
     const std::int64_t channels = x.size(1);
     const auto [merged, samples] = group->mean(group->layer, false, own_moments(x), values_per_channel(x));
@@ -72,11 +75,12 @@ class synchronised : public torch::autograd::Function<synchronised> {
     const at::Tensor variance = merged.narrow(0, channels, channels);
     const at::Tensor inverse = (variance + epsilon).rsqrt_();
     const double unbiased = static_cast<double>(samples) / static_cast<double>(samples - 1);
-    running_mean.mul_(1 - momentum).add_(mean, momentum);
-    running_var.mul_(1 - momentum).add_(variance, momentum * unbiased);
+    if (running_mean.defined()) running_mean.mul_(1 - momentum).add_(mean, momentum);
+    if (running_var.defined()) running_var.mul_(1 - momentum).add_(variance, momentum * unbiased);
     kept->save_for_backward({x, weight, mean, inverse});
     kept->saved_data["group"] = c10::IValue::make_capsule(group);
-    return (x - spread(mean)).mul_(spread(inverse * weight)).add_(spread(bias));
+    auto result = (x - spread(mean, x)).mul_(spread(scaled(inverse, weight), x));
+    return bias.defined() ? result.add_(spread(bias, x)) : result;
   }
 
   // dx = γ/σ · (dy − E[dy] − x̂ · E[dy·x̂]), where E is the mean over the group. dγ and dβ are this replica's alone;
@@ -86,22 +90,44 @@ class synchronised : public torch::autograd::Function<synchronised> {
     const at::Tensor &dy = from[0], &x = saved[0], &weight = saved[1], &mean = saved[2], &inverse = saved[3];
     const auto group = c10::static_intrusive_pointer_cast<exchange>(kept->saved_data["group"].toCapsule());
     const std::int64_t channels = x.size(1), samples = values_per_channel(x);
-    at::Tensor normalised = (x - spread(mean)).mul_(spread(inverse));
+    at::Tensor normalised = (x - spread(mean, x)).mul_(spread(inverse, x));
     const at::Tensor own = at::cat({channel_means(dy), channel_means(dy * normalised)});
     const at::Tensor sums = own * static_cast<double>(samples);
     const at::Tensor means = group->mean(group->layer, true, own, samples).values;
-    at::Tensor dx = (dy - spread(means.narrow(0, 0, channels)))
-                        .sub_(normalised.mul_(spread(means.narrow(0, channels, channels))))
-                        .mul_(spread(inverse * weight));
-    return {dx, sums.narrow(0, channels, channels), sums.narrow(0, 0, channels), {}, {}, {}};
+    at::Tensor dx = (dy - spread(means.narrow(0, 0, channels), x))
+                        .sub_(normalised.mul_(spread(means.narrow(0, channels, channels), x)))
+                        .mul_(spread(scaled(inverse, weight), x));
+    const at::Tensor of_weight = weight.defined() ? sums.narrow(0, channels, channels) : at::Tensor{};
+    return {dx, of_weight, sums.narrow(0, 0, channels), {}, {}, {}, {}, {}};
+  }
+
+ private:
+  static at::Tensor scaled(const at::Tensor& inverse, const at::Tensor& weight) {
+    return weight.defined() ? inverse * weight : inverse;
   }
 };
 
 }  // namespace
 
-struct BatchNorm2dImpl::group {
+struct norm_group {
   c10::intrusive_ptr<exchange> own;
 };
+
+std::shared_ptr<const norm_group> make_norm_group(group_mean mean, std::size_t layer) {
+  return mean ? std::make_shared<const norm_group>(norm_group{c10::make_intrusive<exchange>(std::move(mean), layer)})
+              : nullptr;
+}
+
+at::Tensor normalise_in_training(const at::Tensor& input, const norm_settings& by, const norm_group* group) {
+  // Statistics and their exchange are float32 even if autocast has chosen a type of fewer bits.
+  if (group != nullptr)
+    return synchronised::apply(input.to(at::kFloat), by.weight, by.bias, by.running_mean, by.running_var, by.momentum,
+                               by.epsilon, group->own)
+        .to(input.scalar_type());
+  require_spread(values_per_channel(input));
+  return at::batch_norm(input, by.weight, by.bias, by.running_mean, by.running_var, /*training=*/true, by.momentum,
+                        by.epsilon, at::globalContext().userEnabledCuDNN());
+}
 
 BatchNorm2dImpl::BatchNorm2dImpl(std::int64_t channels) {
   weight = register_parameter("weight", at::ones({channels}));
@@ -112,19 +138,17 @@ BatchNorm2dImpl::BatchNorm2dImpl(std::int64_t channels) {
 }
 
 at::Tensor BatchNorm2dImpl::forward(const at::Tensor& input) {
-  if (is_training()) num_batches_tracked += 1;
-  if (is_training() && group_) {
-    // Statistics and their exchange are float32 even if autocast has chosen a type of fewer bits.
-    return synchronised::apply(input.to(at::kFloat), weight, bias, running_mean, running_var, group_->own)
-        .to(input.scalar_type());
+  const norm_settings own{weight, bias, running_mean, running_var};
+  if (is_training()) {
+    num_batches_tracked += 1;
+    return normalise_in_training(input, own, group_.get());
   }
-  if (is_training()) require_spread(values_per_channel(input));
-  return at::batch_norm(input, weight, bias, running_mean, running_var, is_training(), momentum, epsilon,
+  return at::batch_norm(input, weight, bias, running_mean, running_var, /*training=*/false, own.momentum, own.epsilon,
                         at::globalContext().userEnabledCuDNN());
 }
 
 void BatchNorm2dImpl::synchronise(group_mean mean, std::size_t layer) {
-  group_ = mean ? std::make_shared<const group>(group{c10::make_intrusive<exchange>(std::move(mean), layer)}) : nullptr;
+  group_ = make_norm_group(std::move(mean), layer);
 }
 
 std::vector<std::shared_ptr<BatchNorm2dImpl>> batch_norms_of(const torch::nn::Module& module) {

@@ -1,5 +1,5 @@
-// Batch norm over images (Ioffe, Szegedy 2015): either with the statistics of the replica's own batch, bit for bit as
-// in PyTorch's BatchNorm2d, or with those of a group of replicas, by the formulas of SyncBatchNorm. Heavy: include it
+// Batch norm (Ioffe, Szegedy 2015): either with the statistics of the replica's own batch, bit for bit as
+// in PyTorch's batch norms, or with those of a group of replicas, by the formulas of SyncBatchNorm. Heavy: include it
 // only in the .cpp files of models.
 #pragma once
 
@@ -15,6 +15,24 @@
 
 namespace troupe::models {
 
+/// The tensors [C] and the settings of a batch norm. Tensors that a layer does not have are undefined.
+struct norm_settings {
+  at::Tensor weight{}, bias{}, running_mean{}, running_var{};
+  double momentum{0.1}, epsilon{1e-5};
+};
+
+/// A group of replicas that combine the statistics of a batch norm.
+struct norm_group;
+
+/// Returns the group whose statistics `mean` returns for the layer with the number `layer` in the network; null if
+/// `mean` is null.
+std::shared_ptr<const norm_group> make_norm_group(group_mean mean, std::size_t layer);
+
+/// Normalises `input` [N, C, …], float32 or the type autocast chooses, as a batch norm does in training, and moves the
+/// running statistics. The statistics are those of `group` or, if it is null, of `input`. Throws std::invalid_argument
+/// if a channel has only a single value in total, and whatever the group's mean throws; so does backward.
+at::Tensor normalise_in_training(const at::Tensor& input, const norm_settings& by, const norm_group* group);
+
 /// y = weight · (x − mean) / √(var + 1e-5) + bias for each channel. In training, mean and biased var are those of the
 /// batch (or of the group), and the running statistics move a tenth of the way towards them, with unbiased var;
 /// otherwise the running statistics are used.
@@ -23,8 +41,7 @@ class BatchNorm2dImpl final : public torch::nn::Module {
   explicit BatchNorm2dImpl(std::int64_t channels);
 
   /// Normalises `input` [N, C, H, W], float32 or the type autocast chooses, which is then also returned. In training it
-  /// throws std::invalid_argument if a channel has only a single value in total, and whatever the group's mean throws;
-  /// so does backward.
+  /// throws as normalise_in_training() does.
   at::Tensor forward(const at::Tensor& input);
 
   /// Makes training use the statistics returned by `mean` for this layer, which has the number `layer` in the network.
@@ -38,9 +55,7 @@ class BatchNorm2dImpl final : public torch::nn::Module {
   at::Tensor num_batches_tracked;        ///< Scalar; int64 or, in a network, float32.
 
  private:
-  struct group;
-
-  std::shared_ptr<const group> group_;  ///< Null: statistics of the replica's own batch.
+  std::shared_ptr<const norm_group> group_;  ///< Null: statistics of the replica's own batch.
 };
 TORCH_MODULE(BatchNorm2d);
 

@@ -3,22 +3,18 @@
 // weights of the output. With the defaults, it has 793,344 parameters in addition to the tables of characters and
 // positions.
 #include "troupe/models/networks/module.hpp"
+#include "troupe/models/networks/random_operators.hpp"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/linear.h>
-#include <ATen/ops/matmul.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
-#include <ATen/ops/softmax.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/normalization.h>
 
 #include <cmath>
-#include <functional>
-#include <limits>
 #include <stdexcept>
 
 namespace troupe::models {
@@ -27,44 +23,41 @@ namespace {
 
 constexpr double deviation = 0.02;  ///< Standard deviation of initial weights.
 
-using dropping = std::function<at::Tensor(const at::Tensor&)>;
+// Dropout with probability p, which is zero in evaluation.
+struct dropping {
+  at::Tensor operator()(const at::Tensor& x) const { return dropout(x, p, generator); }
+
+  double p;
+  at::Generator generator;
+};
 
 torch::nn::LayerNorm norm_of(std::int64_t width) {
   return torch::nn::LayerNorm{torch::nn::LayerNormOptions({width})};
 }
 
 // Each character attends to itself and to those before it.
-class attention final : public torch::nn::Module {
+class self_attention final : public torch::nn::Module {
  public:
-  attention(std::int64_t width, std::int64_t heads)
+  self_attention(std::int64_t width, std::int64_t heads)
       : heads{heads},
         c_attn{register_module("c_attn", torch::nn::Linear(width, 3 * width))},
         c_proj{register_module("c_proj", torch::nn::Linear(width, width))} {}
 
-  // `x` is [N, T, width]; `drops` is set if `drop` may change values.
-  at::Tensor forward(const at::Tensor& x, bool drops, const dropping& drop) {
+  // `x` is [N, T, width].
+  at::Tensor forward(const at::Tensor& x, const dropping& drop) {
     const std::int64_t width = x.size(2);
     const auto by_head = [&](const at::Tensor& tensor) {
       return tensor.view({x.size(0), x.size(1), heads, width / heads}).transpose(1, 2);  // [N, heads, T, width / heads]
     };
     const auto parts = c_attn->forward(x).split(width, 2);
     const at::Tensor q = by_head(parts[0]), k = by_head(parts[1]), v = by_head(parts[2]);
-    const at::Tensor y = drops ? dropped(q, k, v, drop)
-                               : at::scaled_dot_product_attention(q, k, v, /*attn_mask=*/{}, /*dropout_p=*/0,
-                                                                  /*is_causal=*/true);
+    const at::Tensor y = drop.p > 0 ? attention(q, k, v, {.p = drop.p, .causal = true}, drop.generator)
+                                    : at::scaled_dot_product_attention(q, k, v, /*attn_mask=*/{}, /*dropout_p=*/0,
+                                                                       /*is_causal=*/true);
     return drop(c_proj->forward(y.transpose(1, 2).contiguous().view(x.sizes())));
   }
 
  private:
-  // Does what scaled_dot_product_attention() does, which does not accept a generator.
-  static at::Tensor dropped(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const dropping& drop) {
-    const std::int64_t count = q.size(2);
-    const at::Tensor ahead = at::ones({count, count}, q.options().dtype(at::kBool)).triu_(1);
-    const at::Tensor scores = at::matmul(q, k.transpose(2, 3)) / std::sqrt(static_cast<double>(q.size(3)));
-    const auto nothing = -std::numeric_limits<double>::infinity();
-    return at::matmul(drop(at::softmax(scores.masked_fill(ahead, nothing), 3)), v);
-  }
-
   std::int64_t heads;
   torch::nn::Linear c_attn, c_proj;
 };
@@ -87,18 +80,18 @@ class transformer_block final : public torch::nn::Module {
  public:
   transformer_block(std::int64_t width, std::int64_t heads)
       : ln_1{register_module("ln_1", norm_of(width))},
-        attn{register_module("attn", std::make_shared<attention>(width, heads))},
+        attn{register_module("attn", std::make_shared<self_attention>(width, heads))},
         ln_2{register_module("ln_2", norm_of(width))},
         feed{register_module("mlp", std::make_shared<mlp>(width))} {}
 
-  at::Tensor forward(const at::Tensor& x, bool drops, const dropping& drop) {
-    const at::Tensor y = x + attn->forward(ln_1->forward(x), drops, drop);
+  at::Tensor forward(const at::Tensor& x, const dropping& drop) {
+    const at::Tensor y = x + attn->forward(ln_1->forward(x), drop);
     return y + feed->forward(ln_2->forward(y), drop);
   }
 
  private:
   torch::nn::LayerNorm ln_1;
-  std::shared_ptr<attention> attn;
+  std::shared_ptr<self_attention> attn;
   torch::nn::LayerNorm ln_2;
   std::shared_ptr<mlp> feed;
 };
@@ -120,10 +113,10 @@ class transformer final : public torch::nn::Module {
     ln_f = register_module("ln_f", norm_of(of.width));
   }
 
-  at::Tensor forward(const at::Tensor& input, bool drops, const dropping& drop) {
+  at::Tensor forward(const at::Tensor& input, const dropping& drop) {
     const at::Tensor places = at::arange(input.size(1), input.options());
     at::Tensor x = drop(wte->forward(input) + wpe->forward(places));
-    for (const auto& block : blocks) x = block->forward(x, drops, drop);
+    for (const auto& block : blocks) x = block->forward(x, drop);
     return ln_f->forward(x);
   }
 
@@ -157,8 +150,8 @@ class GptImpl final : public random_module {
 
   at::Tensor forward(const at::Tensor& input) override {
     require_characters("gpt", input);
-    const dropping drop = [this](const at::Tensor& x) { return dropout(x, share); };
-    return head->forward(body->forward(input, is_training() && share > 0, drop));
+    const dropping drop{is_training() ? share : 0, generator()};
+    return head->forward(body->forward(input, drop));
   }
 
   // The head is a linear layer, so its weights, which are also the table of characters, are drawn too.

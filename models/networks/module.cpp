@@ -1,6 +1,7 @@
 #include "troupe/models/networks/module.hpp"
 
 #include "troupe/models/networks/batch_norm.hpp"
+#include "troupe/models/networks/random_operators.hpp"
 
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
@@ -76,16 +77,12 @@ void random_module::draw_weights(const normal_initializer& how) {
   }
 }
 
-// dropout() and dropout2d() follow ATen's _dropout_impl (native/Dropout.cpp), which does not accept a generator.
 at::Tensor random_module::dropout(const at::Tensor& input, double p) {
-  if (!is_training() || p == 0) return input;
-  return input * at::empty_like(input).bernoulli_(1 - p, generator_).div_(1 - p);
+  return is_training() ? models::dropout(input, p, generator_) : input;
 }
 
 at::Tensor random_module::dropout2d(const at::Tensor& input, double p) {
-  if (!is_training() || p == 0) return input;
-  const at::Tensor mask = at::empty({input.size(0), input.size(1), 1, 1}, input.options());
-  return input * mask.bernoulli_(1 - p, generator_).div_(1 - p);
+  return is_training() ? models::dropout(input, p, generator_, drop_unit::channel) : input;
 }
 
 std::unique_ptr<network> as_network(std::shared_ptr<random_module> module, loss_kind loss) {

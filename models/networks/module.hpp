@@ -29,6 +29,9 @@ class random_module : public torch::nn::Module {
   /// Applies dropout() to whole channels of `input` [N, C, H, W].
   at::Tensor dropout2d(const at::Tensor& input, double p);
 
+  /// Returns the generator that random operators draw from.
+  const at::Generator& generator() const { return generator_; }
+
  private:
   at::Generator generator_;  ///< Generator; undefined for the process-wide one.
 };

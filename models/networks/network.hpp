@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -69,7 +70,7 @@ struct network_shape {
   std::optional<std::int64_t> width{};   ///< Width of a layer.
   std::optional<std::int64_t> heads{};   ///< Number of attention heads.
   std::optional<double> dropout{};       ///< Dropout probability, in [0, 1).
-  std::filesystem::path script{};        ///< TorchScript file, for the model `script`.
+  std::filesystem::path file{};          ///< File of the module, for the models `script` and `exported`.
   bool padded_shortcuts{false};  ///< Shortcuts of option A instead of B in `resnet20` (He et al. 2016, section 4.2).
   std::optional<normal_initializer> normal{};  ///< Empty for the model's own initializers.
 };
@@ -86,6 +87,12 @@ struct group_means {
 /// theirs; throws if one never will. Any thread, one at a time.
 using group_mean =
     std::function<group_means(std::size_t layer, bool backward, const at::Tensor& own, std::int64_t samples)>;
+
+/// How many samples a batch may have.
+struct batch_range {
+  std::int64_t least{0};
+  std::int64_t most{std::numeric_limits<std::int64_t>::max()};
+};
 
 /// A network in training or evaluation.
 class network {
@@ -129,6 +136,12 @@ class network {
   /// Returns the random operators of a training forward pass that do not draw from draw_from()'s generator. If there
   /// are any, a result is not a function of the seed.
   virtual std::vector<std::string> draws_elsewhere() const { return {}; }
+
+  /// Returns how many samples forward() accepts.
+  virtual batch_range accepts() const { return {}; }
+
+  /// Returns what a user of the model's file should know, a sentence each.
+  virtual std::vector<std::string> notes() const { return {}; }
 
   /// Returns the number of channels of each batch-norm layer, in forward order; empty if there is none.
   virtual std::vector<std::int64_t> norm_channels() const { return {}; }
@@ -180,7 +193,7 @@ struct setting_error : std::invalid_argument {
 /// All models, in the order in which `troupe list` shows them.
 const std::vector<network_kind>& network_kinds();
 
-/// Returns whether network_shape::normal applies to a model: not to scripts or models of sparse samples.
+/// Returns whether network_shape::normal applies to a model: not to models from files or of sparse samples.
 bool draws_normal_weights(const network_kind& kind);
 
 /// Returns the model of this name, or nullptr.

@@ -1,6 +1,6 @@
 #include "troupe/models/networks/script.hpp"
 
-#include "troupe/models/networks/out_of_memory.hpp"
+#include "troupe/models/networks/model_file.hpp"
 #include "troupe/models/networks/torch_file.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -23,7 +23,7 @@ namespace troupe::models {
 namespace {
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what, const std::string& mend) {
-  throw script_error(path.string() + ": " + what + "; " + mend);
+  throw file_error(path.string() + ": " + what + "; " + mend);
 }
 
 constexpr const char* how_to_export = "export the module with torch.jit.script(model).save(\"model.pt\")";
@@ -44,7 +44,7 @@ void require_script(const std::filesystem::path& path) try {
                : "the file contains values written by torch.save(), not a module",
            how_to_export);
 } catch (const files::unreadable& problem) {
-  throw script_error(problem.what());
+  throw file_error(problem.what());
 } catch (const c10::Error& failure) {
   refuse(path, "LibTorch " TORCH_VERSION " cannot read this as a TorchScript file: " + reason_of(failure),
          "export it with PyTorch " TORCH_VERSION " or older");
@@ -150,11 +150,11 @@ class script_network final : public network {
     try {
       output = module_.forward({input});
     } catch (const std::exception& failure) {
-      throw script_error(path_.string() + ": " + reason_of(failure));
+      throw file_error(path_.string() + ": " + reason_of(failure));
     }
     if (!output.isTensor())
-      throw script_error(path_.string() + ": its forward() returns a " + output.tagKind() +
-                         "; expected a single tensor for the loss");
+      throw file_error(path_.string() + ": its forward() returns a " + output.tagKind() +
+                       "; expected a single tensor for the loss");
     keep_buffers();
     return output.toTensor();
   }
@@ -166,6 +166,11 @@ class script_network final : public network {
   bool counts(const std::string& buffer) const override { return counters_.contains(buffer); }
   loss_kind loss() const override { return loss_; }
   bool takes_any_loss() const override { return true; }
+
+  std::vector<std::string> notes() const override {
+    return {
+        "TorchScript is deprecated since PyTorch 2.11; export the module with torch.export, and use model.exported"};
+  }
 
   std::vector<std::string> draws_elsewhere() const override {
     std::set<std::string> names;
@@ -216,13 +221,6 @@ class script_network final : public network {
     }
   }
 
-  // Returns whether a buffer is the counter of one of PyTorch's batch norms. Other integers keep their type, because
-  // code may use them as indices.
-  static bool counts_batches(std::string_view name) {
-    const std::string_view counter = "num_batches_tracked";
-    return name == counter || (name.ends_with(counter) && name[name.size() - counter.size() - 1] == '.');
-  }
-
   // A module's code may replace a buffer by another tensor (self.count = self.count + 1). Copies the values of that
   // tensor into the buffer that flat storage refers to, and puts that buffer back.
   void keep_buffers() {
@@ -238,9 +236,9 @@ class script_network final : public network {
 
   void require_constant(const place& entry, const at::Tensor& current) const {
     if (current.is_same(entry.buffer) ? current._version() == entry.version : current.equal(entry.buffer)) return;
-    throw script_error(path_.string() + ": its forward() changes the buffer " + entry.name + ", which is " +
-                       c10::toString(entry.buffer.scalar_type()) +
-                       ", but only float32 buffers may change; make it float32");
+    throw file_error(path_.string() + ": its forward() changes the buffer " + entry.name + ", which is " +
+                     c10::toString(entry.buffer.scalar_type()) +
+                     ", but only float32 buffers may change; make it float32");
   }
 
   std::filesystem::path path_;
@@ -264,30 +262,8 @@ torch::jit::Module load_script(const std::filesystem::path& path) {
   }
 }
 
-std::string reason_of(const std::exception& failure) {
-  if (auto message = out_of_memory(failure)) return *std::move(message);
-  const auto* of_torch = dynamic_cast<const c10::Error*>(&failure);
-  const std::string text = of_torch != nullptr ? of_torch->what_without_backtrace() : failure.what();
-  // LibTorch's own checks quote its code and their location in it.
-  if (text.find(" INTERNAL ASSERT FAILED") != std::string::npos)
-    return "LibTorch finds that it contradicts itself, so it is damaged";
-  // If the interpreter reports a trace, the last line that names a kind of error contains the reason.
-  std::string first, reason;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string line = text.substr(begin, end - begin);
-    begin = end + 1;
-    if (first.empty()) first = line;
-    const std::size_t colon = line.find(": ");
-    if (colon == std::string::npos || line.find(' ') < colon) continue;
-    const std::string_view kind{line.data(), colon};
-    if (kind.ends_with("Error") || kind.ends_with("Exception")) reason = line.substr(colon + 2);
-  }
-  return reason.empty() ? first : reason;
-}
-
 std::unique_ptr<network> make_script(const network_shape& shape) {
-  return std::make_unique<script_network>(shape.script, shape.classes == 0 ? loss_kind::mse : loss_kind::cross_entropy);
+  return std::make_unique<script_network>(shape.file, shape.classes == 0 ? loss_kind::mse : loss_kind::cross_entropy);
 }
 
 }  // namespace troupe::models

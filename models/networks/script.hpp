@@ -3,12 +3,7 @@
 // profiles.
 #pragma once
 
-#include "troupe/models/networks/network.hpp"
-
-#include <exception>
 #include <filesystem>
-#include <stdexcept>
-#include <string>
 
 namespace torch::jit {
 struct Module;
@@ -16,17 +11,7 @@ struct Module;
 
 namespace troupe::models {
 
-/// A file that is not a TorchScript module, has an incompatible version, or has nothing to train; what() names the
-/// file, the reason and the fix. Also wraps failures of a module's own code, in one line.
-struct script_error : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-/// Loads the module from a file to the CPU. Any thread. Throws script_error.
+/// Loads the module from a file to the CPU. Any thread. Throws file_error.
 torch::jit::Module load_script(const std::filesystem::path& path);
-
-/// Returns the message of an exception of LibTorch or of TorchScript's interpreter, without the call trace, in one
-/// line.
-std::string reason_of(const std::exception& failure);
 
 }  // namespace troupe::models

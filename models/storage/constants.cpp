@@ -2,10 +2,14 @@
 
 namespace troupe::models {
 
+bool is_constant(const at::Tensor& buffer) {
+  return buffer.scalar_type() != at::kFloat;
+}
+
 network::named_tensors constants_of(const network& net) {
   network::named_tensors constants;
   for (const auto& [name, tensor] : net.buffers()) {
-    if (!tensor.is_floating_point()) constants.emplace_back(name, tensor);
+    if (is_constant(tensor)) constants.emplace_back(name, tensor);
   }
   return constants;
 }

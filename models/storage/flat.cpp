@@ -1,5 +1,7 @@
 #include "troupe/models/storage/flat.hpp"
 
+#include "troupe/models/storage/constants.hpp"
+
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
 
@@ -66,7 +68,7 @@ flat_layout layout_of(const network& net) {
   layout.parameter_end = layout.total;
   for (const auto& entry : layout.parameters) layout.parameter_count += entry.count;
   for (const auto& [name, tensor] : net.buffers()) {
-    if (!tensor.is_floating_point()) continue;
+    if (is_constant(tensor)) continue;
     const std::size_t placed = layout.buffers.size();
     place(name, tensor, layout.buffers);
     if (layout.buffers.size() > placed) layout.buffers.back().integer = net.counts(name);
@@ -111,8 +113,7 @@ void bind_weights(network& net, const flat_layout& layout, const at::Tensor& fla
   const auto buffers = net.buffers();
   match(buffers, layout.buffers, point);
   for (const auto& [name, buffer] : buffers) {
-    const bool constant = !buffer.is_floating_point();  // see constants.hpp
-    if (constant && buffer.device() != flat.device()) buffer.set_data(buffer.to(flat.device()));
+    if (is_constant(buffer) && buffer.device() != flat.device()) buffer.set_data(buffer.to(flat.device()));
   }
 }
 

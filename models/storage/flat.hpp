@@ -27,7 +27,7 @@ struct flat_entry {
 struct flat_layout {
   /// Parameters; each tensor occurs once, however many names it has, and frozen ones are omitted.
   std::vector<flat_entry> parameters;
-  std::vector<flat_entry> buffers;  ///< Floating-point buffers only.
+  std::vector<flat_entry> buffers;  ///< Float32 buffers only.
   std::int64_t parameter_end{0};    ///< P, padding included.
   std::int64_t total{0};            ///< P + B, padding included.
   std::int64_t parameter_count{0};  ///< Number of learnable elements, excluding padding.

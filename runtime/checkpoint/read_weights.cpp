@@ -1,6 +1,8 @@
 #include "troupe/runtime/checkpoint/read_weights.hpp"
 
 #include "troupe/files/error.hpp"
+#include "troupe/models/exported/exported.hpp"
+#include "troupe/models/networks/model_file.hpp"
 #include "troupe/models/networks/script.hpp"
 #include "troupe/models/networks/torch_file.hpp"
 
@@ -58,7 +60,15 @@ weights of_script(const std::filesystem::path& path) try {
     content.tensors.emplace_back(parameter.name, parameter.value.detach());
   for (const auto& buffer : module.named_buffers()) content.tensors.emplace_back(buffer.name, buffer.value);
   return content;
-} catch (const models::script_error& reason) {
+} catch (const models::file_error& reason) {
+  throw input_error(reason.what());
+}
+
+weights of_exported(const std::filesystem::path& path) try {
+  weights content;
+  for (auto& [name, values] : models::weights_of_exported(path)) content.tensors.emplace_back(name, values.detach());
+  return content;
+} catch (const models::file_error& reason) {
   throw input_error(reason.what());
 }
 
@@ -168,16 +178,18 @@ weights read_weights(const std::filesystem::path& path) try {
   if (begin == old_magic)
     refuse(path, "the file was written by PyTorch before 1.6 and only Python can read it", converting(path));
   if (!begin.starts_with(zip_magic))
-    return read_safetensors(path, "a TorchScript module or a dict of tensors saved by torch.save");
+    return read_safetensors(path, "an exported program, a TorchScript module or a dict of tensors saved by torch.save");
   try {
     caffe2::serialize::PyTorchStreamReader archive{std::make_shared<models::torch_file>(path)};
     if (archive.hasRecord("constants.pkl")) return of_script(path);
+    if (archive.hasRecord("archive_format")) return of_exported(path);
     if (archive.hasRecord("data.pkl")) return dict_reader{path, archive}.read();
   } catch (const c10::Error& reason) {
     refuse(path, "not a complete PyTorch file: " + models::reason_of(reason), "save or copy it again");
   }
   refuse(path, "the file is a zip archive, but not a PyTorch file",
-         "expected a safetensors file, a TorchScript module or a dict of tensors saved by torch.save");
+         "expected a safetensors file, an exported program, a TorchScript module or a dict of tensors saved by "
+         "torch.save");
 } catch (const files::unreadable& problem) {
   throw input_error(problem.what());
 }

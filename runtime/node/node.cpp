@@ -80,7 +80,7 @@ control::introduction introduce(const plan& plan, const data::dataset_pair& data
   return {.node = plan.nodes[options.node].name,
           .version = version(),
           .topology = topology::canonical(plan.file),
-          .weights = digest_of(options.initial, plan.file.model.script),
+          .weights = digest_of(options.initial, plan.file.model.file()),
           .data = digest_of(data),
           .fingerprint = fingerprint_of(plan),
           .continues = options.continues};

@@ -1,7 +1,7 @@
 #include "troupe/runtime/plan/batches.hpp"
 
+#include "troupe/models/networks/model_file.hpp"
 #include "troupe/models/networks/samples.hpp"
-#include "troupe/models/networks/script.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/support/units.hpp"
 
@@ -79,6 +79,29 @@ void check_last_batch(const planned_work& so_far) {
                "; use another " + (last == 1 ? "data.batch_size" : "data.micro_batch_size") +
                ", or data.drop_last = true");
   }
+}
+
+void check_batch_range(const planned_work& so_far, const models::batch_range& accepted) {
+  const auto check = [&](const std::string& key, const std::string& which, std::int64_t samples) {
+    if (samples == 0 || (samples >= accepted.least && samples <= accepted.most)) return;
+    refuse(so_far.file, key,
+           which + " of " + counted(samples, "sample") + " is " +
+               (samples < accepted.least ? "smaller than the " + grouped(accepted.least)
+                                         : "larger than the " + grouped(accepted.most)) +
+               " that " + so_far.file.model.file().filename().string() + " was exported for; change " + key +
+               ", or export the module with another range of torch.export.Dim()");
+  };
+  const auto& file = so_far.file;
+  const std::string of_training = file.data.micro_batch_size    ? "data.micro_batch_size"
+                                  : file.data.global_batch_size ? "data.global_batch_size"
+                                                                : "data.batch_size";
+  const auto micro = micro_batch_size(so_far);
+  check(of_training, "a batch", micro);
+  if (!so_far.sampling.drop_last) check(of_training, "the last batch", data::last_batch_size(so_far.sampling) % micro);
+  const auto how = evaluation_of(so_far);
+  const auto share = rules::samples_per_share(so_far.facts.evaluated, how);
+  check("evaluate.batch_size", "an evaluation batch", std::min(how.batch_size, share));
+  if (!how.drop_last) check("evaluate.batch_size", "the last evaluation batch", share % how.batch_size);
 }
 
 void check_budget(const planned_exchanges& so_far) {

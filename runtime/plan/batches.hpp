@@ -27,6 +27,9 @@ void check_each_worker(const planned_exchanges& so_far);
 /// sample, for example because of batch norm.
 void check_last_batch(const planned_work& so_far);
 
+/// Refuses batches of training and of evaluation that are smaller or larger than the network accepts.
+void check_batch_range(const planned_work& so_far, const models::batch_range& accepted);
+
 /// Throws input_error if all workers share a budget of steps although some workers wait for others.
 void check_budget(const planned_exchanges& so_far);
 

@@ -208,7 +208,10 @@ planned_exchange plan_norms(const planned_exchanges& so_far, const std::vector<s
   const auto& file = so_far.file;
   const std::string key = "model.sync_batch_norm", given = key + " = true";
   if (!so_far.file.model.script.empty())
-    refuse(file, key, given + " is not supported for a script, which computes its batch norms itself; remove the key");
+    refuse(file, key,
+           given +
+               " is not supported for a script, which computes its batch norms itself; use "
+               "model.exported, or remove the key");
   if (channels.empty()) refuse(file, key, given + ", but " + so_far.model->name + " has no batch norm; remove the key");
   if (so_far.workers > 1 && !(so_far.replicas_agree() && so_far.deterministic()))
     refuse(

@@ -1,8 +1,8 @@
 #include "troupe/algorithms/support/autocast.hpp"
 #include "troupe/files/text.hpp"
 #include "troupe/models/networks/gradient_hooks.hpp"
+#include "troupe/models/networks/model_file.hpp"
 #include "troupe/models/networks/out_of_memory.hpp"
-#include "troupe/models/networks/script.hpp"
 #include "troupe/runtime/plan/derive.hpp"
 #include "troupe/runtime/plan/recipe.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
@@ -63,7 +63,7 @@ models::network_shape shape_of(const topology::model_settings& model, const std:
                               .width = model.width,
                               .heads = model.heads,
                               .dropout = model.dropout,
-                              .script = model.script,
+                              .file = model.file(),
                               .padded_shortcuts = model.shortcut == "pad"};
   shape.rank = model.rank.value_or(shape.rank);
   if (model.initializer == "normal")
@@ -150,7 +150,7 @@ void check_augmentation(const planned_data& so_far) {
 
 std::unique_ptr<models::network> make_network_of(const planned_data& so_far) try {
   return models::make_network(*so_far.model, so_far.shape, so_far.file.run.seed);
-} catch (const models::script_error& reason) {
+} catch (const models::file_error& reason) {
   throw input_error(reason.what());
 } catch (const models::setting_error& reason) {
   refuse(so_far.file, "model." + reason.key, reason.what());
@@ -191,11 +191,11 @@ std::vector<std::string> try_out(const planned_work& so_far, models::loss_kind l
   const auto about = does_not_fit(file);
   constexpr std::int64_t samples = 2;  // a single sample could hide which dimension counts the samples
   at::Tensor output;
-  const auto& script = file.model.script;
-  const activity trying{(script.empty() ? "model.name = \"" + file.model.name + "\"" : script.string()) +
+  const auto& module = file.model.file();
+  const activity trying{(module.empty() ? "model.name = \"" + file.model.name + "\"" : module.string()) +
                             ": forward() on " + std::to_string(samples) + " samples",
                         file.run.timeout, "run.timeout",
-                        script.empty() ? activity::when_late::say_so : activity::when_late::end_process};
+                        module.empty() ? activity::when_late::say_so : activity::when_late::end_process};
   try {
     const at::NoGradGuard unrecorded;
     at::Generator generator = at::detail::createCPUGenerator(1);
@@ -218,7 +218,7 @@ std::vector<std::string> try_out(const planned_work& so_far, models::loss_kind l
 std::string note_on_missing_gradients(const planned_model& so_far, models::network& net) {
   const auto& facts = so_far.facts;
   std::vector<std::size_t> missing;
-  const activity trying{so_far.file.model.script.string() + ": a training step on 2 samples", so_far.file.run.timeout,
+  const activity trying{so_far.file.model.file().string() + ": a training step on 2 samples", so_far.file.run.timeout,
                         "run.timeout", activity::when_late::end_process};
   try {
     missing = models::without_gradient(net, so_far.shape, so_far.loss, facts.kind, facts.sequences);

@@ -139,9 +139,11 @@ planned_model plan_model(planned_work so_far, models::network& net) {
   check_top_k(model);
   check_evaluation(model);
   check_last_batch(model);
+  check_batch_range(model, net.accepts());
   model.layout = models::layout_of(net);
   model.tied = models::tied_names_of(net);
   model.constants = models::constants_of(net);
+  for (auto& note : net.notes()) model.notes.push_back(std::move(note));
   model.draws_elsewhere = net.draws_elsewhere();
   if (!model.draws_elsewhere.empty()) model.notes.push_back(note_on_draws(model.draws_elsewhere));
   if (net.takes_any_loss() || model.data->sample_shape.empty())
@@ -178,7 +180,7 @@ planned_training plan_training(planned_wiring so_far, models::network& net) {
   planned_training training{std::move(so_far)};
   training.optimizer = optimizer_of(training);
   training.when = schedule_of(training);
-  // The code of a script is unknown. An L2 penalty is a function of all parameters and gives each of them a gradient.
+  // The code of a module is unknown. An L2 penalty is a function of all parameters and gives each of them a gradient.
   if (!net.takes_any_loss() || training.optimizer.l2_penalty != 0) return training;
   training.optimizer.tensors = tensors_of(training.layout);
   if (auto note = note_on_missing_gradients(training, net); !note.empty()) training.notes.push_back(std::move(note));

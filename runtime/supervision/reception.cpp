@@ -37,9 +37,9 @@ std::string difference_of_inputs(const plan& plan, const control::introduction& 
   const auto& host = plan.nodes.front().name;
   if (who.data != first.data) return "the samples of " + plan.data->name + " differ from those of node " + host;
   if (who.weights == first.weights) return {};
-  return (plan.file.model.script.empty() ? "the initial weights (model.init) differ from those of node "
-                                         : "the module (model.script) or the initial weights (model.init) "
-                                           "differ from those of node ") +
+  return (plan.file.model.file().empty() ? "the initial weights (model.init) differ from those of node "
+                                         : "the module (model." + plan.file.model.name +
+                                               ") or the initial weights (model.init) differ from those of node ") +
          host;
 }
 

@@ -183,7 +183,7 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
 /// Returns the settings of a section that are listed in `read`, except paths, which are specific to this machine.
 std::vector<std::string> settings_of(const topology::topology& file, const std::string& section,
                                      const std::vector<std::string>& read) {
-  const std::vector<std::string> elsewhere{"script", "file", "test_file", "mapped"};
+  const std::vector<std::string> elsewhere{"exported", "script", "file", "test_file", "mapped"};
   std::vector<std::string> settings;
   for (const auto& line : topology::lines_of(*topology::find_section(section), file, 0))
     if (contains(read, line.name) && !contains(elsewhere, line.name))

@@ -9,50 +9,54 @@ namespace troupe::topology::rows {
 section model_section() {
   using t = topology;
   using model = model_settings;
-  return {"model",
-          "The network, its initial weights and its loss.",
-          {row("name", in(&t::model, &model::name), {.choices = names(models::network_kinds())},
-               "Network to train. `troupe list models` describes each one."),
-           row("script", in(&t::model, &model::script), {},
-               "TorchScript file (.pt) to train instead of a built-in network. It may hold any module exported from "
-               "Python."),
-           row("init", in(&t::model, &model::init), {},
-               "File with the weights to start from: safetensors, TorchScript, or a dict of tensors saved by "
-               "torch.save. Without it, PyTorch's initializers draw the weights from run.seed."),
-           row("loss", in(&t::model, &model::loss),
-               {.choices = {"auto", "cross_entropy", "nll", "binary_cross_entropy", "hinge", "mse"}},
-               "Loss function, averaged over the batch. \"auto\" selects the one that fits the model's output."),
-           row("layers", in(&t::model, &model::layers), {.minimum = 1, .maximum = 1024},
-               "Number of layers. Used only by mlp (hidden layers, 2 by default), gpt (blocks, 4 by default) and "
-               "wide_resnet (blocks per group, 2 by default)."),
-           row("width", in(&t::model, &model::width), {.minimum = 1, .maximum = 65536},
-               "Width of the layers. Used only by mlp (units per hidden layer, 128 by default), gpt (length of an "
-               "embedding, 128 by default), and wide_resnet and wide_resnet_pooled (widening factor, 10 by default)."),
-           row("heads", in(&t::model, &model::heads), {.minimum = 1, .maximum = 1024},
-               "Number of attention heads. The width is divided among them, so it must be a multiple of this number. "
-               "Used only by gpt, where it defaults to 4."),
-           row("dropout", in(&t::model, &model::dropout), {.minimum = 0, .maximum = 1, .maximum_excluded = true},
-               "Fraction of the values that dropout sets to zero during training. Used only by mlp, gpt and "
-               "wide_resnet (0 by default) and wide_resnet_pooled (0.01 by default)."),
-           row("shortcut", in(&t::model, &model::shortcut), {.choices = {"projection", "pad"}},
-               "How a shortcut changes the number of channels: \"projection\" (the default) uses a 1x1 convolution "
-               "with batch norm (He et al. 2016, option B); \"pad\" subsamples and fills the new channels with zeros "
-               "(option A). Used only by resnet20."),
-           row("initializer", in(&t::model, &model::initializer), {.choices = {"default", "normal"}},
-               "How initial weights are chosen: \"default\" uses the model's own initializers; \"normal\" draws the "
-               "weights of convolutions and linear layers from N(0, initializer_std^2). Weights loaded by init take "
-               "precedence."),
-           row("initializer_std", in(&t::model, &model::initializer_std), {.minimum = 0, .maximum = 100},
-               "Standard deviation of the initial weights. Used only when initializer = \"normal\"."),
-           row("initializer_bias", in(&t::model, &model::initializer_bias), {.choices = {"default", "zero"}},
-               "Initial biases of convolutions and linear layers: \"default\" uses the model's own initializer; "
-               "\"zero\" sets them to zero. Used only when initializer = \"normal\"."),
-           row("rank", in(&t::model, &model::rank), {.minimum = 1, .maximum = 4096},
-               "Length of the factor of each user and of each item. Used only by matrix_completion, where it defaults "
-               "to 10."),
-           row("sync_batch_norm", in(&t::model, &model::sync_batch_norm), {},
-               "Whether batch norm uses the statistics of all workers' batches together. The workers then exchange "
-               "messages in the middle of each forward and backward pass.")}};
+  return {
+      "model",
+      "The network, its initial weights and its loss.",
+      {row("name", in(&t::model, &model::name), {.choices = names(models::network_kinds())},
+           "Network to train. `troupe list models` describes each one."),
+       row("exported", in(&t::model, &model::exported), {},
+           "File of torch.export.save (.pt2) with a module to train instead of a built-in network. Training starts "
+           "from its weights."),
+       row("script", in(&t::model, &model::script), {},
+           "TorchScript file (.pt) to train instead of a built-in network. PyTorch deprecated the format in 2.11; "
+           "use exported."),
+       row("init", in(&t::model, &model::init), {},
+           "File with the weights to start from: safetensors, an exported program, TorchScript, or a dict of tensors "
+           "saved by torch.save. Without it, PyTorch's initializers draw the weights from run.seed."),
+       row("loss", in(&t::model, &model::loss),
+           {.choices = {"auto", "cross_entropy", "nll", "binary_cross_entropy", "hinge", "mse"}},
+           "Loss function, averaged over the batch. \"auto\" selects the one that fits the model's output."),
+       row("layers", in(&t::model, &model::layers), {.minimum = 1, .maximum = 1024},
+           "Number of layers. Used only by mlp (hidden layers, 2 by default), gpt (blocks, 4 by default) and "
+           "wide_resnet (blocks per group, 2 by default)."),
+       row("width", in(&t::model, &model::width), {.minimum = 1, .maximum = 65536},
+           "Width of the layers. Used only by mlp (units per hidden layer, 128 by default), gpt (length of an "
+           "embedding, 128 by default), and wide_resnet and wide_resnet_pooled (widening factor, 10 by default)."),
+       row("heads", in(&t::model, &model::heads), {.minimum = 1, .maximum = 1024},
+           "Number of attention heads. The width is divided among them, so it must be a multiple of this number. "
+           "Used only by gpt, where it defaults to 4."),
+       row("dropout", in(&t::model, &model::dropout), {.minimum = 0, .maximum = 1, .maximum_excluded = true},
+           "Fraction of the values that dropout sets to zero during training. Used only by mlp, gpt and "
+           "wide_resnet (0 by default) and wide_resnet_pooled (0.01 by default)."),
+       row("shortcut", in(&t::model, &model::shortcut), {.choices = {"projection", "pad"}},
+           "How a shortcut changes the number of channels: \"projection\" (the default) uses a 1x1 convolution "
+           "with batch norm (He et al. 2016, option B); \"pad\" subsamples and fills the new channels with zeros "
+           "(option A). Used only by resnet20."),
+       row("initializer", in(&t::model, &model::initializer), {.choices = {"default", "normal"}},
+           "How initial weights are chosen: \"default\" uses the model's own initializers; \"normal\" draws the "
+           "weights of convolutions and linear layers from N(0, initializer_std^2). Weights loaded by init take "
+           "precedence."),
+       row("initializer_std", in(&t::model, &model::initializer_std), {.minimum = 0, .maximum = 100},
+           "Standard deviation of the initial weights. Used only when initializer = \"normal\"."),
+       row("initializer_bias", in(&t::model, &model::initializer_bias), {.choices = {"default", "zero"}},
+           "Initial biases of convolutions and linear layers: \"default\" uses the model's own initializer; "
+           "\"zero\" sets them to zero. Used only when initializer = \"normal\"."),
+       row("rank", in(&t::model, &model::rank), {.minimum = 1, .maximum = 4096},
+           "Length of the factor of each user and of each item. Used only by matrix_completion, where it defaults "
+           "to 10."),
+       row("sync_batch_norm", in(&t::model, &model::sync_batch_norm), {},
+           "Whether batch norm uses the statistics of all workers' batches together. The workers then exchange "
+           "messages in the middle of each forward and backward pass.")}};
 }
 
 section data_section() {

@@ -46,6 +46,7 @@ struct run_settings {
 
 struct model_settings {
   std::string name{"convnet"};
+  std::filesystem::path exported;    ///< Absolute path, or empty. If set, the name is "exported".
   std::filesystem::path script;      ///< Absolute path, or empty. If set, the name is "script".
   std::filesystem::path init;        ///< Absolute path. If empty, PyTorch's initializers draw from the seed.
   std::string loss{"auto"};          ///< "auto" or a name from models::name_of().
@@ -59,6 +60,9 @@ struct model_settings {
   std::string initializer_bias{"default"};  ///< "default" or "zero"; used for initializer "normal".
   bool sync_batch_norm{false};
   bool operator==(const model_settings&) const = default;
+
+  /// Returns the file that the model is read from; empty for a built-in model.
+  const std::filesystem::path& file() const { return exported.empty() ? script : exported; }
 };
 
 struct data_settings {

@@ -52,7 +52,7 @@ class checker {
     for (const exclusion& pair : exclusions()) {
       const std::string first = pair.section + "." + pair.first, second = pair.section + "." + pair.second;
       if (!known_.has(first) || !known_.has(second)) continue;
-      if (second == "model.script") continue;  // the name may be set too: model() checks it
+      if (first == "model.name") continue;  // the name of a file's kind may be set too: model() checks it
       const std::string& later =
           std::max(first, second, [&](const auto& a, const auto& b) { return known_.at(a) < known_.at(b); });
       refuse(later, first + " and " + second + " cannot be combined; expected one of them");
@@ -60,21 +60,39 @@ class checker {
     if (!file_.run.epochs && !file_.run.steps) file_.run.epochs = 1;
   }
 
-  /// Keeps the settings that the model reads and ignores the others, as source() does for data sets. A script is a
-  /// model that needs no name.
+  /// A kind of model that is read from a file, whose key has the same name.
+  struct kind_of_file {
+    const std::filesystem::path& path;
+    std::string name, example, made_by;
+  };
+
+  /// Settles the name of a model that is read from a file, which needs none. Returns false if it was refused.
+  bool file_of_model(const kind_of_file& kind) {
+    auto& name = file_.model.name;
+    const auto key = "model." + kind.name;
+    const auto is_given = known_.has(key);
+    if (is_given && kind.path.empty()) {
+      refuse(key, key + " is empty; expected a file such as \"" + kind.example + "\", " + kind.made_by);
+      return false;
+    }
+    if (is_given && known_.has("model.name") && name != kind.name) {
+      refuse(key, key + " and model.name = " + to_toml(name) + " each select a model; expected only one of them");
+      return false;
+    }
+    if (is_given) name = kind.name;
+    if (is_given || name != kind.name) return true;
+    refuse("model.name", "model.name = \"" + name + "\" requires a file; expected " + key + " = \"" + kind.example +
+                             "\", " + kind.made_by);
+    return false;
+  }
+
+  /// Keeps the settings that the model reads and ignores the others, as source() does for data sets.
   void model() {
     model_settings& given = file_.model;
-    const bool scripted = known_.has("model.script");
-    if (scripted && given.script.empty())
-      return refuse("model.script", "model.script is empty; expected a TorchScript file, such as \"model.pt\"");
-    if (scripted && known_.has("model.name") && given.name != "script")
-      return refuse("model.script", "model.script and model.name = " + to_toml(given.name) +
-                                        " each select a model; expected only one of them");
-    if (scripted) given.name = "script";
-    if (!scripted && given.name == "script")
-      return refuse("model.name",
-                    "model.name = \"script\" requires a file; expected model.script = \"model.pt\", as written by "
-                    "torch.jit.script(model).save(\"model.pt\")");
+    if (!file_of_model({given.exported, "exported", "net.pt2", "as written by torch.export.save()"}) ||
+        !file_of_model(
+            {given.script, "script", "model.pt", "as written by torch.jit.script(model).save(\"model.pt\")"}))
+      return;
     const models::network_kind* kind = models::find_network(given.name);
     if (kind == nullptr) return;
     const auto settle = [&](const char* key, auto& value) {

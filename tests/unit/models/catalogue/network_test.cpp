@@ -156,8 +156,8 @@ TEST_CASE("dropout draws what PyTorch draws from a generator in the same state")
 
 TEST_CASE("networks take other image sizes and numbers of classes") {
   for (const auto& kind : network_kinds()) {
-    if (kind.step != nullptr) continue;                         // for sparse samples
-    if (kind.name == "gpt" || kind.name == "script") continue;  // for texts, and from a file
+    if (kind.step != nullptr) continue;                        // for sparse samples
+    if (kind.name == "gpt" || kind.fits == nullptr) continue;  // for texts, and from files
     const auto net = make(kind.name.c_str(), 1, {.input = {3, 32, 32}, .classes = 7});
     CHECK(net->forward(pictures(2, 3, 32)).sizes() == at::IntArrayRef{2, 7});
   }
@@ -342,7 +342,7 @@ TEST_CASE("normal weights are drawn after the model's own, in the order of its l
 
 TEST_CASE("scripts and models of sparse samples have no weights to draw") {
   for (const auto& kind : network_kinds())
-    CHECK(draws_normal_weights(kind) == (kind.step == nullptr && kind.name != "script"));
+    CHECK(draws_normal_weights(kind) == (kind.step == nullptr && kind.fits != nullptr));
   CHECK_THROWS_AS(make("logistic", 1, {.input = {10}, .classes = 2, .normal = normal_initializer{}}),
                   std::invalid_argument);
 }

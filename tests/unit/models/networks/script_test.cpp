@@ -3,6 +3,7 @@
 #include "tests/support/doctest.hpp"
 
 #include "troupe/models/networks/gradient_hooks.hpp"
+#include "troupe/models/networks/model_file.hpp"
 #include "troupe/models/storage/constants.hpp"
 #include "troupe/models/storage/flat.hpp"
 
@@ -54,13 +55,13 @@ torch::jit::Module affine(const std::string& forward = "    return torch.matmul(
 
 std::unique_ptr<network> network_of(const scratch& file, const torch::jit::Module& module) {
   module.save(file.path.string());
-  return make_network(*find_network("script"), {.input = {3}, .classes = 2, .script = file.path}, 1);
+  return make_network(*find_network("script"), {.input = {3}, .classes = 2, .file = file.path}, 1);
 }
 
 std::string refusal(const std::filesystem::path& path) {
   try {
     load_script(path);
-  } catch (const script_error& reason) {
+  } catch (const file_error& reason) {
     return reason.what();
   }
   return {};
@@ -147,7 +148,7 @@ TEST_CASE("whole numbers of a script are constants, and code that changes them i
                          (other.path.string() + ": its forward() changes the buffer places, which is Long, but only "
                                                 "float32 buffers may change; make it float32")
                              .c_str(),
-                         script_error);
+                         file_error);
   }
 }
 
@@ -194,7 +195,7 @@ TEST_CASE("what is no script to train is refused with the file, the reason and t
       (frozen.path.string() + ": the module has no trainable parameters; export it before torch.jit.freeze(), with "
                               "requires_grad set on the parameters to train")
           .c_str(),
-      script_error);
+      file_error);
 }
 
 TEST_CASE("what a script's own code fails with is one line") {
@@ -202,12 +203,12 @@ TEST_CASE("what a script's own code fails with is one line") {
   const auto net = network_of(file, affine());
   CHECK_THROWS_WITH_AS(net->forward(at::ones({1, 4})),
                        (file.path.string() + ": mat1 and mat2 shapes cannot be multiplied (1x4 and 3x2)").c_str(),
-                       script_error);
+                       file_error);
   const scratch pair;
   CHECK_THROWS_WITH_AS(
       network_of(pair, affine("    return (x, self.b)\n"))->forward(at::ones({1, 3})),
       (pair.path.string() + ": its forward() returns a Tuple; expected a single tensor for the loss").c_str(),
-      script_error);
+      file_error);
 }
 
 }  // namespace script_test

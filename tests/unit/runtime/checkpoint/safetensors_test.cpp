@@ -75,14 +75,16 @@ TEST_CASE("weights that cannot be read are wrong input") {
   const auto path = here.write("short");
   const auto broken = path.string() + ": not a complete safetensors file: it has only 5 bytes; save or copy it again";
   CHECK(refusal(path) == broken);
-  CHECK_THROWS_WITH_AS(checkpoint::read_weights(path),
-                       (broken + ", or give a TorchScript module or a dict of tensors saved by torch.save").c_str(),
-                       input_error);
+  CHECK_THROWS_WITH_AS(
+      checkpoint::read_weights(path),
+      (broken + ", or give an exported program, a TorchScript module or a dict of tensors saved by torch.save").c_str(),
+      input_error);
   const auto other = here.write("no weights, but some text");
   CHECK_THROWS_WITH_AS(
       checkpoint::read_weights(other),
-      (other.string() + ": not a safetensors file; expected a safetensors file, a TorchScript module or a dict of "
-                        "tensors saved by torch.save")
+      (other.string() +
+       ": not a safetensors file; expected a safetensors file, an exported program, a TorchScript module or a dict of "
+       "tensors saved by torch.save")
           .c_str(),
       input_error);
   CHECK(!fs::exists(path.string() + aside_suffix));

@@ -70,6 +70,7 @@ class generator {
       each.at = "*";
       if (!each.between.empty()) each.at.reset();
     }
+    file.model.exported = file.model.name == "exported" ? "/folder/model.pt2" : "";
     file.model.script = file.model.name == "script" ? "/folder/model.pt" : "";
     if (models::find_network(file.model.name)->step) file.workers.precision = "float32";
     if (file.optimizer.name != "sgd") file.optimizer.momentum = 0;
