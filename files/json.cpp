@@ -7,6 +7,14 @@ json parse_json(std::string_view text) {
   return json::parse(text, nullptr, throws);
 }
 
+json parse_json_without(const std::set<std::string>& names, std::string_view text) {
+  const auto keeps = [&](int, json::parse_event_t event, json& value) {
+    return event != json::parse_event_t::key || !names.contains(value.get_ref<const std::string&>());
+  };
+  constexpr bool throws = false;
+  return json::parse(text, keeps, throws);
+}
+
 std::string json_text(const json& value, json_style style) {
   return value.dump(style.indent, ' ', style.ascii, json::error_handler_t::replace);
 }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,9 @@ using json = nlohmann::ordered_json;
 
 /// Parses a text. The result is_discarded() if the text is not JSON.
 json parse_json(std::string_view text);
+
+/// Parses a text as parse_json() does, without the members of objects that have one of these names: they take no memory.
+json parse_json_without(const std::set<std::string>& names, std::string_view text);
 
 /// How JSON is written.
 struct json_style {

@@ -4,6 +4,7 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
 #include <string_view>
 
@@ -32,10 +33,13 @@ class program_reader {
   program read() {
     require_kind();
     const auto name = name_of_model();
-    auto document = parsed("models/" + name + ".json");
-    require_version(document);
+    // The graph is read last, because its description takes the most memory while it is in use.
     const auto weights = tensors("weights", name + "_weights_config.json");
     const auto constants = tensors("constants", name + "_constants_config.json");
+    const auto document = parsed("models/" + name + ".json",
+                                 {"nn_module_stack", "source_fn_stack", "torch_fn", "from_node", "module_call_graph",
+                                  "guards_code", "device", "layout", "strides", "storage_offset", "requires_grad"});
+    require_version(document);
     const auto& module = document.at("graph_module");
     read_inputs(module, document.at("range_constraints"), weights, constants);
     const auto written = read_nodes(module.at("graph"), samples_, values_, into_);
@@ -53,8 +57,8 @@ class program_reader {
 
   bool has(const std::string& name) const { return archive_.find(folder_ + name) != nullptr; }
 
-  json parsed(const std::string& name) const {
-    auto document = files::parse_json(archive_.text(folder_ + name));
+  json parsed(const std::string& name, const std::set<std::string>& without = {}) const {
+    auto document = files::parse_json_without(without, archive_.text(folder_ + name));
     if (document.is_discarded()) throw files::zip_error("its entry " + name + " is not JSON");
     return document;
   }

@@ -381,7 +381,8 @@ def test_facts_about_a_file_are_said():
     assert "was exported in evaluation mode" in said, said
     torch.jit.script(model).save("script.pt")
     both = file("both", "mlp", settings='script = "script.pt"')
-    assert "model.exported and model.script cannot be combined" in troupe("check", both, status=2).stderr
+    said = troupe("check", both, status=2).stderr
+    assert "model.script and model.exported cannot be combined" in said, said
     said = troupe("check", file("facts", "mlp"), "--set", "model.script=script.pt").stdout
     assert "TorchScript is deprecated" in said and "model       script, " in said, said
 
