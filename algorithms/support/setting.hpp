@@ -30,6 +30,8 @@ enum class setting_type : std::uint8_t {
   real_or_reals,  ///< A number that applies to all, or a list of numbers; kept as a list.
   choice_or_matrix,  ///< One of `choices`, or a list of rows of numbers, all rows of one length.
   pairs,             ///< A list of lists of two strings.
+  column,            ///< A column of a table: its name, or its number; kept as text.
+  columns,           ///< A column, or a list of columns; kept as a list.
   devices,           ///< "auto", "cpu", "cuda", "cuda:1", or a list of "cpu" and "cuda:N"; kept as a list.
 };
 

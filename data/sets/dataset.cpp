@@ -6,6 +6,7 @@ namespace troupe::data {
 
 // Each is defined in the file of its data set.
 dataset_kind cifar10();
+dataset_kind csv();
 dataset_kind digits();
 dataset_kind mnist();
 dataset_kind fashion_mnist();
@@ -17,8 +18,9 @@ dataset_kind tensors();
 dataset_kind text();
 
 const std::vector<dataset_kind>& dataset_kinds() {
-  static const std::vector<dataset_kind> kinds{digits(),  mnist(), fashion_mnist(), cifar10(),  image_folder(),
-                                               tensors(), text(),  libsvm(),        triplets(), sparse()};
+  static const std::vector<dataset_kind> kinds{digits(),       mnist(),    fashion_mnist(), cifar10(),
+                                               image_folder(), tensors(),  csv(),           text(),
+                                               libsvm(),       triplets(), sparse()};
   return kinds;
 }
 

@@ -83,6 +83,11 @@ struct data_source {
   bool random_windows{false};        ///< Training samples of a text begin at random positions.
   /// Height and width of the images of an image folder; empty if all have the same size.
   std::optional<std::int64_t> image_size{};
+  // A column is called by its name in the header or by its number: from 0 up, or from -1, the last one, down.
+  std::vector<std::string> inputs{};  ///< Columns of the inputs; empty for all but the target.
+  std::string label{};                ///< Column of the labels; if it and `target` are empty, the last one.
+  std::string target{};               ///< Column of the numbers to predict; empty if targets are labels.
+  std::optional<bool> header{};       ///< Whether the first row has the names of the columns; if empty, this is found.
 
   data_source() = default;  ///< A built-in set with default options.
   /// A set in this folder.

@@ -27,6 +27,10 @@ data::data_source source_of(const topology::topology& file, const std::filesyste
   from.sequence_length = given.sequence_length.value_or(from.sequence_length);
   from.random_windows = given.random_windows.value_or(from.random_windows);
   from.image_size = given.image_size;
+  from.inputs = given.inputs;
+  from.label = given.label;
+  from.target = given.target;
+  from.header = given.header;
   from.seed = file.run.seed;
   return from;
 }

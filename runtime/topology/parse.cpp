@@ -175,13 +175,15 @@ class reader {
     if (const toml::array* array = node.as_array()) {
       if (row.type == setting_type::devices) return read_devices(row, place, called, *array);
       if (row.type == setting_type::words) return read_list<std::string>(row, place, called, *array, text);
+      if (row.type == setting_type::columns) return read_list<std::string>(row, place, called, *array, column);
       if (row.type == setting_type::reals || row.type == setting_type::real_or_reals)
         return read_list<double>(row, place, called, *array, real);
       if (row.type == setting_type::choice_or_matrix) return read_matrix(row, place, called, *array);
       if (row.type == setting_type::pairs) return read_pairs(row, place, called, *array);
     }
     std::optional<setting_value> value = typed(row, node);
-    if (value && row.type == setting_type::devices) value = std::vector<std::string>{std::get<std::string>(*value)};
+    if (value && (row.type == setting_type::devices || row.type == setting_type::columns))
+      value = std::vector<std::string>{std::get<std::string>(*value)};
     if (value && allowed(row, *value)) {
       if (row.type == setting_type::real_or_reals) return std::vector<double>{std::get<double>(*value)};
       if (row.type == setting_type::path) return resolved(std::get<std::string>(*value), node);
@@ -337,6 +339,9 @@ class reader {
       case setting_type::endpoint:
       case setting_type::devices:
         return text(node);
+      case setting_type::column:
+      case setting_type::columns:  // a single one; read_value() handles the list
+        return column(node);
       case setting_type::words:
       case setting_type::reals:
       case setting_type::pairs:
@@ -348,6 +353,11 @@ class reader {
   static std::optional<setting_value> text(const toml::node& node) {
     if (const auto* value = node.as_string()) return value->get();
     return {};
+  }
+
+  static std::optional<setting_value> column(const toml::node& node) {
+    if (const auto* integer = node.as_integer()) return std::to_string(integer->get());
+    return text(node);
   }
 
   static std::optional<setting_value> real(const toml::node& node) {

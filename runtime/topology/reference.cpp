@@ -52,6 +52,8 @@ json type_of(const setting& row) {
     case setting_type::choice_or_matrix:
       return "number";
     case setting_type::every:
+    case setting_type::column:
+    case setting_type::columns:
       return {"integer", "string"};
     default:
       return "string";
@@ -104,7 +106,7 @@ json schema_of(const setting& row) {
   if (row.type == setting_type::words || row.type == setting_type::reals) {
     result = {{"type", "array"}, {"items", result}};
   }
-  if (row.type == setting_type::real_or_reals) {
+  if (row.type == setting_type::real_or_reals || row.type == setting_type::columns) {
     result = {{"oneOf", {result, {{"type", "array"}, {"items", result}}}}};
   }
   if (row.type == setting_type::choice_or_matrix) {

@@ -116,11 +116,9 @@ std::vector<line> lines_of(const section& section, const topology& file, std::si
 }
 
 const std::vector<exclusion>& exclusions() {
-  static const std::vector<exclusion> all = {{"run", "epochs", "steps"},
-                                             {"data", "batch_size", "global_batch_size"},
-                                             {"model", "name", "script"},
-                                             {"model", "name", "exported"},
-                                             {"model", "script", "exported"}};
+  static const std::vector<exclusion> all = {{"run", "epochs", "steps"},    {"data", "batch_size", "global_batch_size"},
+                                             {"data", "label", "target"},   {"model", "name", "script"},
+                                             {"model", "name", "exported"}, {"model", "script", "exported"}};
   return all;
 }
 

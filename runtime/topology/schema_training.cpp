@@ -72,10 +72,22 @@ section data_section() {
            "not set. Not needed by digits and sparse, which are built in."),
        row("file", in(&t::data, &data::file), {},
            "Your own training samples: a file or, for image_folder, a folder. Used only by libsvm, triplets, tensors, "
-           "text and image_folder."),
+           "csv, text and image_folder."),
        row("test_file", in(&t::data, &data::test_file), {},
            "Your own test samples, in the same format as file and used only by the same data sets. Without it, the "
            "training samples are evaluated, unless data.validation holds some of them out."),
+       row("inputs", in(&t::data, &data::inputs), {.type = setting_type::columns},
+           "Columns of a table that are the inputs, by their names in the header or by their numbers, counted from 0; "
+           "-1 is the last one. Used only by csv, where it defaults to all columns but the target."),
+       row("label", in(&t::data, &data::label), {.type = setting_type::column},
+           "Column with the class of each row, by its name or its number: whole numbers or words. Used only by csv, "
+           "where it defaults to the last column. Cannot be combined with target."),
+       row("target", in(&t::data, &data::target), {.type = setting_type::column},
+           "Column with the number to predict for each row, by its name or its number. Used only by csv. Cannot be "
+           "combined with label."),
+       row("header", in(&t::data, &data::header), {},
+           "Whether the first row has the names of the columns. Without it, it has if a column has a number in the "
+           "second row, but not in the first. Used only by csv."),
        row("mapped", in(&t::data, &data::mapped), {},
            "Whether to keep the rows in a file next to the original one and to map it into memory, so that the data "
            "may be larger than memory. Used only by libsvm and triplets, where it defaults to false."),

@@ -159,6 +159,10 @@ class checker {
     if (!reads("image_size")) given.image_size.reset();
     if (!reads("file")) given.file.clear();
     if (!reads("test_file")) given.test_file.clear();
+    if (!reads("inputs")) given.inputs.clear();
+    if (!reads("label")) given.label.clear();
+    if (!reads("target")) given.target.clear();
+    if (!reads("header")) given.header.reset();
   }
 
   void remainder() {

@@ -250,6 +250,10 @@ std::string expectation(const setting& row) {
     }
     case setting_type::devices:
       return devices_expectation();
+    case setting_type::column:
+      return "the name of a column, or its number";
+    case setting_type::columns:
+      return "names or numbers of columns";
     case setting_type::pairs:
       return "a list of pairs of strings, such as [[\"w0\", \"w1\"], [\"w1\", \"w2\"]]";
   }

@@ -297,6 +297,7 @@ def test_the_wiring_of_many_workers():
         return print("SKIPPED: only with --full")
     many = FOUR.replace("count = 4", "count = 96").replace("batch_size = 4", "batch_size = 1")
     with open_run(wired(many, (LOOP, '[exchange]\nkind = "gossip"\ngraph = "complete"\n'))) as run:
+        run.until_trained("out")
         printed = guest(run, "wiring", "halt")
         assert printed[1] == f"wiring: {run.folder.resolve()}", printed[1]
         run.wait(0)

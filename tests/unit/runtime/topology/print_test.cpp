@@ -61,6 +61,7 @@ class generator {
     if (below(2) == 0) file.model.init.clear();
     if (below(2) == 0) file.checkpoint.every.reset();
     file.checkpoint.copies = 1;
+    (below(2) == 0 ? file.data.label : file.data.target).clear();
     if (file.security.insecure) {
       file.security = {};
       file.security.insecure = true;
@@ -238,6 +239,10 @@ class generator {
       case setting_type::devices:
         if (below(2) == 0) return std::vector<std::string>{below(2) == 0 ? "auto" : "cuda"};
         return std::vector<std::string>{"cpu", "cuda:" + std::to_string(below(128))};
+      case setting_type::column:
+        return std::to_string(below(100));
+      case setting_type::columns:
+        return std::vector<std::string>{"a name", std::to_string(below(100))};
       case setting_type::text:
       case setting_type::words:
       case setting_type::pairs:
