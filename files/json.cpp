@@ -7,9 +7,9 @@ json parse_json(std::string_view text) {
   return json::parse(text, nullptr, throws);
 }
 
-json parse_json_without(const std::set<std::string>& names, std::string_view text) {
-  const auto keeps = [&](int, json::parse_event_t event, json& value) {
-    return event != json::parse_event_t::key || !names.contains(value.get_ref<const std::string&>());
+json parse_json_without(const members& unneeded, std::string_view text) {
+  const auto keeps = [&](int depth, json::parse_event_t event, json& value) {
+    return event != json::parse_event_t::key || !unneeded.contains({depth, value.get<std::string>()});
   };
   constexpr bool throws = false;
   return json::parse(text, keeps, throws);

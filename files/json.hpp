@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace troupe::files {
 
@@ -16,8 +17,11 @@ using json = nlohmann::ordered_json;
 /// Parses a text. The result is_discarded() if the text is not JSON.
 json parse_json(std::string_view text);
 
-/// Parses a text as parse_json() does, without the members of objects that have one of these names: they take no memory.
-json parse_json_without(const std::set<std::string>& names, std::string_view text);
+/// Members of objects: the number of objects and lists that they are in, and their names.
+using members = std::set<std::pair<int, std::string>>;
+
+/// Parses a text as parse_json() does, without these members: they take no memory.
+json parse_json_without(const members& unneeded, std::string_view text);
 
 /// How JSON is written.
 struct json_style {

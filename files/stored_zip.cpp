@@ -139,8 +139,7 @@ stored_zip::stored_zip(const std::filesystem::path& path) : file_{path} {
     found.first = offset + local_bytes + local_name + local_extra;
     if (bytes_at(file_, offset + local_bytes, local_name) != name)
       throw zip_error(of_entry + " is not where the list of entries says");
-    if (found.first > file_.bytes() || packed > file_.bytes() - found.first)
-      throw zip_error(of_entry + " is cut off");
+    if (found.first > file_.bytes() || packed > file_.bytes() - found.first) throw zip_error(of_entry + " is cut off");
     together += packed;
     if (together > file_.bytes()) throw zip_error("its entries overlap");
     if (!entries_.emplace(name, found).second) throw zip_error(of_entry + " is in it twice");

@@ -1,6 +1,6 @@
-// Zip archives whose entries are stored without compression, which is how PyTorch writes tensors and exported programs. Nothing in an
-// archive is trusted: every offset and size is checked against the file, and every entry against its checksum when it is
-// read.
+// Zip archives whose entries are stored without compression, which is how PyTorch writes tensors and exported programs.
+// Nothing in an archive is trusted: every offset and size is checked against the file, and every entry against its
+// checksum when it is read.
 #pragma once
 
 #include "troupe/files/input.hpp"
@@ -36,6 +36,9 @@ class stored_zip {
 
   /// Returns the entry of this name, or null.
   const entry* find(const std::string& name) const;
+
+  /// Returns the size of the file.
+  std::uint64_t bytes() const { return file_.bytes(); }
 
   /// Copies the bytes of an entry to `into`. Throws files::unreadable, and zip_error if it is not stored or does not
   /// match its checksum.

@@ -2,11 +2,11 @@
 
 #include "troupe/models/exported/operators.hpp"
 #include "troupe/models/exported/program.hpp"
+#include "troupe/models/exported/reading.hpp"
 #include "troupe/models/networks/model_file.hpp"
 #include "troupe/models/networks/out_of_memory.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/ops/scalar_tensor.h>
 
 #include <memory>
 #include <unordered_set>
@@ -27,7 +27,7 @@ class exported_network final : public network {
       bind(parameter);
     }
     for (auto& buffer : program_.buffers) {
-      if (buffer.values.scalar_type() == at::kLong && buffer.values.dim() == 0 && counts_batches(buffer.name)) {
+      if (counts_batches(buffer.name, buffer.values)) {
         buffer.values = buffer.values.to(at::kFloat);
         counters_.insert(buffer.name);
       }
@@ -87,7 +87,7 @@ class exported_network final : public network {
   static std::string text_of(at::ScalarType type, const std::vector<std::optional<std::int64_t>>& sizes) {
     std::string list;
     for (const auto& size : sizes) list += (list.empty() ? "N" : size ? ", " + std::to_string(*size) : ", any");
-    return std::string(c10::toString(type)) + " [" + list + "]";
+    return type_name(type) + " [" + list + "]";
   }
 
   static std::string text_of(const at::Tensor& batch) {
@@ -115,7 +115,7 @@ class exported_network final : public network {
       };
       values_[each.results.front().into.front()] = each.arithmetic(number(0), number(1));
     } else {
-      call(each);
+      invoke(each);
     }
     for (const auto value : each.last_uses) values_[value] = {};
   } catch (const file_error&) {
@@ -125,14 +125,14 @@ class exported_network final : public network {
     refuse((each.place.empty() ? "" : each.place + ": ") + each.target + ": " + reason_of(failure));
   }
 
-  void call(const node& each) {
+  void invoke(const node& each) {
     stack_.clear();
     for (const auto& given : each.arguments) stack_.push_back(value_of(given));
     const auto& generator = training_ ? generator_ : of_evaluations_;
     if (each.generator && generator.defined()) stack_[*each.generator] = generator;
     if (!training_ && each.training) stack_[*each.training] = false;
     if (!training_ && each.drop_probability) stack_[*each.drop_probability] = 0.0;
-    const auto* group = each.norm ? groups_[*each.norm].get() : nullptr;
+    const auto* group = each.norm && training_ ? groups_[*each.norm].get() : nullptr;
     if (each.replaced == nullptr || !each.replaced({each, generator, group}, stack_)) each.op->callBoxed(stack_);
     for (std::size_t i = 0; i < each.results.size(); ++i) {
       const auto& into = each.results[i];
@@ -156,11 +156,8 @@ class exported_network final : public network {
     switch (given.how) {
       case argument::form::single:
         return value_of(given.operands.front());
-      case argument::form::tensor_of_number: {
-        auto number = at::scalar_tensor(value_of(given.operands.front()).toInt(), at::kLong);
-        number.unsafeGetTensorImpl()->set_wrapped_number(true);
-        return number;
-      }
+      case argument::form::tensor_of_number:
+        return number_tensor(value_of(given.operands.front()).toInt());
       case argument::form::tensors: {
         c10::List<at::Tensor> list;
         list.reserve(given.operands.size());
@@ -212,9 +209,8 @@ std::vector<operator_row> operators_of(const std::filesystem::path& path) {
 
 network::named_tensors weights_of_exported(const std::filesystem::path& path) {
   network::named_tensors tensors;
-  auto from = exported::read_program(path);
-  for (auto* list : {&from.parameters, &from.buffers})
-    for (auto& tensor : *list) tensors.emplace_back(std::move(tensor.name), std::move(tensor.values));
+  for (auto& tensor : exported::read_weights(path))
+    tensors.emplace_back(std::move(tensor.name), std::move(tensor.values));
   return tensors;
 }
 

@@ -6,7 +6,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/enum_tag.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/ones_like.h>
 
 #include <algorithm>
 #include <array>
@@ -40,11 +39,11 @@ bool replace_dropout(const call& with, values& stack) {
   return true;
 }
 
-template <drop_unit unit>
+template <at::Tensor (*draw)(const at::Tensor&, double, const at::Generator&, drop_unit), drop_unit unit>
 bool replace_dropout_in_place(const call& with, values& stack) {
   auto input = stack[0].toTensor();
   const auto p = stack[1].toDouble();
-  if (stack[2].toBool() && p != 0) input.mul_(dropout(at::ones_like(input), p, with.generator, unit));
+  if (stack[2].toBool() && p != 0) input.copy_(draw(input, p, with.generator, unit));
   put(stack, input);
   return true;
 }
@@ -128,11 +127,13 @@ bool replace_max_pool(const call&, values& stack) {
 const std::unordered_map<std::string_view, replacement>& replacements() {
   static const std::unordered_map<std::string_view, replacement> all{
       {"aten::dropout", replace_dropout<dropout, drop_unit::value>},
-      {"aten::dropout_", replace_dropout_in_place<drop_unit::value>},
+      {"aten::dropout_", replace_dropout_in_place<dropout, drop_unit::value>},
       {"aten::feature_dropout", replace_dropout<dropout, drop_unit::channel>},
-      {"aten::feature_dropout_", replace_dropout_in_place<drop_unit::channel>},
+      {"aten::feature_dropout_", replace_dropout_in_place<dropout, drop_unit::channel>},
       {"aten::alpha_dropout", replace_dropout<alpha_dropout, drop_unit::value>},
+      {"aten::alpha_dropout_", replace_dropout_in_place<alpha_dropout, drop_unit::value>},
       {"aten::feature_alpha_dropout", replace_dropout<alpha_dropout, drop_unit::channel>},
+      {"aten::feature_alpha_dropout_", replace_dropout_in_place<alpha_dropout, drop_unit::channel>},
       {"aten::scaled_dot_product_attention", replace_attention},
       {"aten::lstm.input", replace_recurrent<true>},
       {"aten::gru.input", replace_recurrent<false>},
@@ -145,9 +146,18 @@ const std::unordered_map<std::string_view, replacement>& replacements() {
 
 /// Internal operators that programs of torch.export() call. The others are refused, because they trust their arguments.
 const std::unordered_set<std::string_view>& internal_operators() {
-  static const std::unordered_set<std::string_view> all{
-      "_cdist_forward", "_euclidean_dist", "_log_softmax",           "_softmax",        "_to_copy", "_unsafe_view",
-      "_weight_norm",   "_unsafe_index",   "_weight_norm_interface", "_shape_as_tensor"};
+  static const std::unordered_set<std::string_view> all{"_cdist_forward",
+                                                        "_euclidean_dist",
+                                                        "_log_softmax",
+                                                        "_softmax",
+                                                        "_to_copy",
+                                                        "_unsafe_view",
+                                                        "_unsafe_index",
+                                                        "_weight_norm",
+                                                        "_weight_norm_interface",
+                                                        "_shape_as_tensor",
+                                                        "_upsample_bilinear2d_aa",
+                                                        "_upsample_bicubic2d_aa"};
   return all;
 }
 
@@ -156,6 +166,16 @@ const std::unordered_set<std::string_view>& unsafe_operators() {
   static const std::unordered_set<std::string_view> all{"from_file",  "set_",        "set_data", "resize_",
                                                         "resize_as_", "as_strided_", "data"};
   return all;
+}
+
+/// Returns whether an operator is one that trusts its arguments, or belongs to the library of a device.
+bool is_internal(std::string_view name) {
+  if (name.starts_with("__")) return false;  // Python's operators, such as __and__
+  const auto begins = [&](std::string_view prefix) { return name.starts_with(prefix); };
+  static constexpr std::array<std::string_view, 6> libraries{"mkldnn_", "miopen_", "cudnn_",
+                                                             "mps_",    "fbgemm_", "quantized_"};
+  return (name.starts_with('_') && !internal_operators().contains(name)) ||
+         name.find("_backward") != std::string_view::npos || std::any_of(libraries.begin(), libraries.end(), begins);
 }
 
 bool has_argument(const c10::FunctionSchema& schema, const std::string& name) {
@@ -208,13 +228,13 @@ std::int64_t quotient(std::int64_t a, std::int64_t b) {
   return a % b != 0 && (a < 0) != (b < 0) ? a / b - 1 : a / b;
 }
 
-constexpr const char* how_to_mend = "replace it in the module, and export it again";
+constexpr const char* how_to_fix = "replace it in the module, and export it again";
 
 }  // namespace
 
 known_operator find_operator(const std::string& target) {
-  const auto refuse = [&](const std::string& why, const std::string& mend = how_to_mend) {
-    throw std::invalid_argument("it " + why + "; " + mend);
+  const auto refuse = [&](const std::string& why, const std::string& fix = how_to_fix) {
+    throw std::invalid_argument("it " + why + "; " + fix);
   };
   constexpr std::string_view prefix = "torch.ops.", higher = "torch.ops.higher_order.", aten = "torch.ops.aten.";
   if (target.starts_with(higher))
@@ -228,8 +248,7 @@ known_operator find_operator(const std::string& target) {
     refuse("computes a size in a way that is not supported; supported are +, -, *, // and %");
   const auto name = target.substr(aten.size(), dot - aten.size());
   const auto overload = target.substr(dot + 1);
-  if (unsafe_operators().contains(name) || (name.starts_with('_') && !internal_operators().contains(name)))
-    refuse("is an operator that Troupe does not run");
+  if (unsafe_operators().contains(name) || is_internal(name)) refuse("is an operator that Troupe does not run");
   auto op = c10::Dispatcher::singleton().findSchema({"aten::" + name, overload == "default" ? "" : overload});
   if (!op) refuse("is not an operator of this LibTorch");
   const auto by_values = op->hasTag(at::Tag::dynamic_output_shape) && name != "index" && name != "_unsafe_index";

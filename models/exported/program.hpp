@@ -101,7 +101,17 @@ struct program {
   std::vector<std::string> notes{};           ///< Facts about the file that its user should know.
 };
 
+/// A tensor of a file.
+struct read_tensor {
+  std::string name;       ///< Name in the module's state_dict, or of a constant.
+  at::Tensor values;      ///< On the CPU.
+  bool learnable{false};  ///< Whether it is a parameter that requires a gradient.
+};
+
 /// Reads a file. Throws file_error.
 program read_program(const std::filesystem::path& path);
+
+/// Reads the state_dict of a file, whatever its graph is. Throws file_error.
+std::vector<read_tensor> read_weights(const std::filesystem::path& path);
 
 }  // namespace troupe::models::exported

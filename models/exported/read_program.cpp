@@ -4,7 +4,6 @@
 #include <torch/version.h>
 
 #include <algorithm>
-#include <set>
 #include <stdexcept>
 #include <string_view>
 
@@ -14,7 +13,7 @@ namespace {
 
 constexpr const char* how_to_export =
     "export the module with torch.export.save(torch.export.export(model.train(), (batch,), dynamic_shapes=({0: "
-    "torch.export.Dim.AUTO},)), \"net.pt2\")";
+    "torch.export.Dim(\"batch\")},)), \"net.pt2\")";
 
 /// An archive whose entries are those of a folder with any name.
 std::string folder_of(const files::stored_zip& archive) {
@@ -30,15 +29,18 @@ class program_reader {
     into_.path = path;
   }
 
+  std::vector<read_tensor> read_weights() {
+    require_kind();
+    return tensors("weights", name_of_model() + "_weights_config.json");
+  }
+
   program read() {
     require_kind();
     const auto name = name_of_model();
     // The graph is read last, because its description takes the most memory while it is in use.
     const auto weights = tensors("weights", name + "_weights_config.json");
     const auto constants = tensors("constants", name + "_constants_config.json");
-    const auto document = parsed("models/" + name + ".json",
-                                 {"nn_module_stack", "source_fn_stack", "torch_fn", "from_node", "module_call_graph",
-                                  "guards_code", "device", "layout", "strides", "storage_offset", "requires_grad"});
+    const auto document = parsed("models/" + name + ".json", unneeded());
     require_version(document);
     const auto& module = document.at("graph_module");
     read_inputs(module, document.at("range_constraints"), weights, constants);
@@ -51,20 +53,20 @@ class program_reader {
   }
 
  private:
-  [[noreturn]] static void refuse(const std::string& what, const std::string& mend = how_to_export) {
-    throw std::invalid_argument(what + "; " + mend);
+  [[noreturn]] static void refuse(const std::string& what, const std::string& fix = how_to_export) {
+    throw std::invalid_argument(what + "; " + fix);
   }
 
   bool has(const std::string& name) const { return archive_.find(folder_ + name) != nullptr; }
 
-  json parsed(const std::string& name, const std::set<std::string>& without = {}) const {
+  json parsed(const std::string& name, const files::members& without = {}) const {
     auto document = files::parse_json_without(without, archive_.text(folder_ + name));
     if (document.is_discarded()) throw files::zip_error("its entry " + name + " is not JSON");
     return document;
   }
 
   void require_kind() const {
-    if (has("constants.pkl") || has("code/"))
+    if (has("constants.pkl"))
       refuse("the file is a TorchScript module, not an exported program",
              "use it as model.script, or " + std::string(how_to_export));
     if (archive_.find("serialized_exported_program.json") != nullptr || has("serialized_exported_program.json"))
@@ -81,6 +83,15 @@ class program_reader {
         names.push_back(entry.substr(begin.size(), entry.size() - begin.size() - end.size()));
     if (names.size() != 1) refuse("the file has " + std::to_string(names.size()) + " models; expected one");
     return names.front();
+  }
+
+  /// Returns the members of the description of a graph that take much memory and are not read.
+  static const files::members& unneeded() {
+    static const files::members all{{1, "guards_code"},   {2, "module_call_graph"}, {5, "device"},
+                                    {5, "layout"},        {5, "strides"},           {5, "storage_offset"},
+                                    {5, "requires_grad"}, {6, "nn_module_stack"},   {6, "source_fn_stack"},
+                                    {6, "torch_fn"},      {6, "from_node"}};
+    return all;
   }
 
   static std::string torch_series() {
@@ -157,17 +168,26 @@ class program_reader {
   }
 
   void place(const read_tensor& tensor, std::optional<slot> where) {
-    if (!tensor.learnable) {
-      // Each name has memory of its own, as flat storage requires.
-      into_.buffers.push_back({tensor.name, tensor.values.clone(), where});
-      return;
-    }
+    if (!tensor.learnable) return place_buffer(tensor, where);
     if (tensor.values.scalar_type() != at::kFloat)
-      refuse(tensor.name + " is " + c10::toString(tensor.values.scalar_type()) + ", but parameters must be float32",
+      refuse(tensor.name + " is " + type_name(tensor.values.scalar_type()) + ", but parameters must be float32",
              "export model.float()");
     if (tensor.values.numel() == 0)
       refuse(tensor.name + " has no elements", "export the module without it, or give it a size");
+    placed_.insert(tensor.values.unsafeGetTensorImpl());
     into_.parameters.push_back({tensor.name, tensor.values, where});
+  }
+
+  /// Gives each name memory of its own, as flat storage requires.
+  void place_buffer(const read_tensor& tensor, std::optional<slot> where) {
+    auto values = tensor.values;
+    if (!placed_.insert(values.unsafeGetTensorImpl()).second) {
+      copied_ += values.nbytes();
+      if (copied_ > archive_.bytes())
+        refuse("its buffers are the same tensor under too many names", "export each once");
+      values = values.clone();
+    }
+    into_.buffers.push_back({tensor.name, std::move(values), where});
   }
 
   void require_something_to_learn() const {
@@ -222,6 +242,15 @@ class program_reader {
     const auto& output = values_.at(names.front());
     if (output.is != known_value::kind::tensor) refuse("its forward() does not return a tensor");
     into_.output = output.where;
+    const auto is_result = [&](const result& one) {
+      return std::find(one.into.begin(), one.into.end(), output.where) != one.into.end();
+    };
+    const auto returns = [&](const node& one) {
+      return std::any_of(one.results.begin(), one.results.end(), is_result);
+    };
+    if (std::none_of(into_.nodes.begin(), into_.nodes.end(), returns))
+      refuse("its forward() returns its input or a tensor of the module; expected the result of an operator",
+             "return what is to be trained");
   }
 
   /// Refuses writes to what is not kept from step to step, and notes which buffers change.
@@ -231,17 +260,19 @@ class program_reader {
     };
     if (written.by_operators.contains(into_.input.where))
       refuse("its forward() changes its input", "use an operator that returns a copy");
+    for (const auto& parameter : into_.parameters)
+      if (changes(parameter))
+        refuse("its forward() changes the parameter " + parameter.name,
+               "change a copy of it, and leave out options such as max_norm of an embedding");
     for (const auto& constant : into_.constants)
       if (changes(constant))
         refuse("its forward() changes " + constant.name + ", which is not in its state_dict",
                "register it as a buffer with persistent=True");
     for (auto& buffer : into_.buffers) {
       if (!changes(buffer)) continue;
-      const auto counts =
-          buffer.values.scalar_type() == at::kLong && buffer.values.dim() == 0 && counts_batches(buffer.name);
-      if (buffer.values.scalar_type() != at::kFloat && !counts)
+      if (buffer.values.scalar_type() != at::kFloat && !counts_batches(buffer.name, buffer.values))
         refuse("its forward() changes the buffer " + buffer.name + ", which is " +
-                   c10::toString(buffer.values.scalar_type()) + ", but only float32 buffers may change",
+                   type_name(buffer.values.scalar_type()) + ", but only float32 buffers may change",
                "make it float32");
       buffer.changes = written.by_operators.contains(*buffer.where);
     }
@@ -269,55 +300,8 @@ class program_reader {
   program into_{};
   value_table values_;
   std::string samples_;  ///< Symbol of the number of samples.
-};
-
-/// An expression of sizes as sympy.srepr() writes it, such as "Mul(Integer(2), Symbol('s77', integer=True))".
-class expression {
- public:
-  expression(std::string_view source, const std::string& samples) : rest_{source}, samples_{samples} {}
-
-  /// Returns it for people, where the symbol `samples` is "N": "2·N".
-  std::string text() { return term(0); }
-
- private:
-  std::string term(int depth) {
-    constexpr int deepest = 20;
-    const auto name = until("(,)");
-    if (depth > deepest || !skip('(')) return std::string{name};
-    std::vector<std::string> arguments;
-    do arguments.push_back(term(depth + 1));
-    while (skip(','));
-    skip(')');
-    if (name == "Symbol") {
-      const auto symbol = arguments.front().substr(1, arguments.front().size() - 2);  // without quotation marks
-      return symbol == samples_ ? "N" : symbol;
-    }
-    if (name == "Integer") return arguments.front();
-    if (name == "Mul" || name == "Add") return joined(arguments, name == "Mul" ? "·" : " + ");
-    return std::string{name} + "(" + joined(arguments, ", ") + ")";
-  }
-
-  static std::string joined(const std::vector<std::string>& terms, const char* between) {
-    std::string text;
-    for (const auto& term : terms) text += (text.empty() ? "" : between) + term;
-    return text;
-  }
-
-  std::string_view until(std::string_view marks) {
-    while (skip(' ')) continue;
-    const auto found = rest_.substr(0, rest_.find_first_of(marks));
-    rest_.remove_prefix(found.size());
-    return found;
-  }
-
-  bool skip(char mark) {
-    const auto found = rest_.starts_with(mark);
-    if (found) rest_.remove_prefix(1);
-    return found;
-  }
-
-  std::string_view rest_;
-  const std::string& samples_;
+  std::unordered_set<const c10::TensorImpl*> placed_;
+  std::size_t copied_{0};  ///< Bytes of buffers that have several names.
 };
 
 }  // namespace
@@ -341,29 +325,14 @@ std::pair<const std::string&, const json&> tagged(const json& value) {
   return {only.key(), only.value()};
 }
 
-std::string symbol_of(const json& size) {
-  const std::string_view begin = "Symbol('";
-  if (!size.contains("as_expr")) return {};
-  const auto expression = size.at("as_expr").at("expr_str").get<std::string>();
-  return expression.starts_with(begin)
-             ? expression.substr(begin.size(), expression.find('\'', begin.size()) - begin.size())
-             : std::string{};
-}
+namespace {
 
-std::string sizes_text(const json& tensor_meta, const std::string& samples) {
-  std::string text;
-  for (const auto& size : tensor_meta.at("sizes"))
-    text +=
-        (text.empty() ? "" : ", ") +
-        (size.contains("as_int") ? std::to_string(size.at("as_int").get<std::int64_t>())
-                                 : expression{size.at("as_expr").at("expr_str").get<std::string>(), samples}.text());
-  return "[" + text + "]";
-}
-
-program read_program(const std::filesystem::path& path) {
+/// Returns act(), and turns every failure into a file_error.
+template <class Act>
+auto reading(const std::filesystem::path& path, Act act) {
   const auto refuse = [&](const std::string& what) -> file_error { return file_error(path.string() + ": " + what); };
   try {
-    return program_reader{path}.read();
+    return act();
   } catch (const files::unreadable& problem) {
     throw file_error(problem.what());
   } catch (const files::zip_error& problem) {
@@ -375,6 +344,16 @@ program read_program(const std::filesystem::path& path) {
   } catch (const std::invalid_argument& problem) {
     throw refuse(problem.what());
   }
+}
+
+}  // namespace
+
+program read_program(const std::filesystem::path& path) {
+  return reading(path, [&] { return program_reader{path}.read(); });
+}
+
+std::vector<read_tensor> read_weights(const std::filesystem::path& path) {
+  return reading(path, [&] { return program_reader{path}.read_weights(); });
 }
 
 }  // namespace troupe::models::exported

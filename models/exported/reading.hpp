@@ -17,7 +17,7 @@ using files::json;
 
 /// What is known about a value of the graph while it is read.
 struct known_value {
-  enum class kind : std::uint8_t { tensor, integer, absent };
+  enum class kind : std::uint8_t { tensor, integer };
   slot where{0};
   kind is{kind::tensor};
 };
@@ -52,13 +52,23 @@ std::string symbol_of(const json& size);
 std::string sizes_text(const json& tensor_meta, const std::string& samples);
 
 /// Reads the tensors of a folder of the archive, such as "data/weights/", that its list `config` names; the result is
-/// in its order. Equal entries are one tensor. Throws file_error and what stored_zip does.
-struct read_tensor {
-  std::string name;
-  at::Tensor values;
-  bool learnable{false};
-};
+/// in its order. Equal entries are one tensor. Throws std::invalid_argument and what stored_zip does.
 std::vector<read_tensor> read_tensors(const files::stored_zip& archive, const std::string& folder, const json& config);
+
+/// What ends most messages about a damaged or outdated file.
+inline constexpr const char* how_to_export_again = "export the module again";
+
+/// Returns a tensor that takes part in arithmetic as a number does: it does not change the type of a result.
+at::Tensor number_tensor(const at::Scalar& number);
+
+/// Returns an argument whose value is always the same.
+argument constant(c10::IValue value);
+
+/// Returns an integer: a constant, or the value of a node. Throws std::invalid_argument.
+operand integer_named(const value_table& values, const json& value);
+
+/// Returns an argument in the form that a schema requires. Throws std::invalid_argument if it does not fit.
+argument read_argument(const c10::Argument& of, const json& given, const value_table& values);
 
 /// Inputs of the graph that nodes write.
 struct written_inputs {

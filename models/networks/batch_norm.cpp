@@ -25,6 +25,7 @@ struct exchange final : torch::CustomClassHolder {
 };
 
 std::int64_t values_per_channel(const at::Tensor& x) {
+  if (x.dim() < 2 || x.size(1) == 0) throw std::invalid_argument("batch norm requires samples with channels");
   return x.numel() / x.size(1);
 }
 

@@ -31,9 +31,15 @@ std::string reason_of(const std::exception& failure) {
   return reason.empty() ? first : reason;
 }
 
-bool counts_batches(std::string_view name) {
+bool counts_batches(std::string_view name, const at::Tensor& buffer) {
   const std::string_view counter = "num_batches_tracked";
-  return name == counter || (name.ends_with(counter) && name[name.size() - counter.size() - 1] == '.');
+  const auto is_called_so =
+      name == counter || (name.ends_with(counter) && name[name.size() - counter.size() - 1] == '.');
+  return is_called_so && buffer.scalar_type() == at::kLong && buffer.dim() == 0;
+}
+
+std::string type_name(at::ScalarType type) {
+  return c10::getDtypeNames(type).first;
 }
 
 }  // namespace troupe::models

@@ -1,6 +1,8 @@
 // What networks that are read from files have in common.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -20,6 +22,9 @@ std::string reason_of(const std::exception& failure);
 
 /// Returns whether a buffer is the counter of one of PyTorch's batch norms. Other integers keep their type, because
 /// code may use them as indices.
-bool counts_batches(std::string_view name);
+bool counts_batches(std::string_view name, const at::Tensor& buffer);
+
+/// Returns a type as PyTorch calls it: "float32", "int64".
+std::string type_name(at::ScalarType type);
 
 }  // namespace troupe::models

@@ -1,6 +1,7 @@
 #include "troupe/models/networks/random_operators.hpp"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/_safe_softmax.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/matmul.h>
@@ -10,6 +11,7 @@
 
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 #include <vector>
 
 namespace troupe::models {
@@ -35,6 +37,7 @@ at::Tensor dropout(const at::Tensor& input, double p, const at::Generator& gener
 
 at::Tensor alpha_dropout(const at::Tensor& input, double p, const at::Generator& generator, drop_unit unit) {
   if (p == 0) return input;
+  if (p == 1) return input * at::zeros({}, input.options());
   constexpr double limit = 1.7580993408473766;
   const double scale = 1 / std::sqrt((limit * limit * p + 1) * (1 - p));
   const auto noise = kept(input, p, generator, unit);
@@ -45,6 +48,8 @@ at::Tensor alpha_dropout(const at::Tensor& input, double p, const at::Generator&
 at::Tensor attention(const at::Tensor& query, at::Tensor key, at::Tensor value, const attention_options& how,
                      const at::Generator& generator) {
   if (how.grouped) {
+    if (key.size(-3) == 0 || value.size(-3) == 0)
+      throw std::invalid_argument("attention to keys or values without heads");
     key = key.repeat_interleave(query.size(-3) / key.size(-3), -3);
     value = value.repeat_interleave(query.size(-3) / value.size(-3), -3);
   }
@@ -58,7 +63,9 @@ at::Tensor attention(const at::Tensor& query, at::Tensor key, at::Tensor value, 
   if (how.mask)
     scores = how.mask->scalar_type() == at::kBool ? scores.masked_fill(how.mask->logical_not(), nothing)
                                                   : scores + *how.mask;
-  return at::matmul(dropout(at::softmax(scores, -1), how.p, generator), value);
+  // A mask can leave nothing that a position attends to.
+  const auto weights = how.mask ? at::_safe_softmax(scores, -1) : at::softmax(scores, -1);
+  return at::matmul(dropout(weights, how.p, generator), value);
 }
 
 }  // namespace troupe::models

@@ -19,7 +19,7 @@ enum class drop_unit : std::uint8_t { value, channel };
 at::Tensor dropout(const at::Tensor& input, double p, const at::Generator& generator,
                    drop_unit unit = drop_unit::value);
 
-/// Sets each value (or channel) of `input` with probability p, 0 <= p < 1, to the limit of SELU, and scales and shifts
+/// Sets each value (or channel) of `input` with probability p, 0 <= p <= 1, to the limit of SELU, and scales and shifts
 /// all of them so that mean and variance stay. Equals torch.nn.functional.alpha_dropout() and
 /// feature_alpha_dropout() (Klambauer et al. 2017, section 3).
 at::Tensor alpha_dropout(const at::Tensor& input, double p, const at::Generator& generator,

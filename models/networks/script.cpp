@@ -203,7 +203,7 @@ class script_network final : public network {
     }
     for (const auto& item : module_.named_buffers()) {
       at::Tensor buffer = item.value;
-      if (buffer.scalar_type() == at::kLong && buffer.dim() == 0 && counts_batches(item.name)) {
+      if (counts_batches(item.name, buffer)) {
         buffer.set_data(buffer.to(at::kFloat));
         counters_.insert(item.name);
       }

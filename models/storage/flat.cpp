@@ -30,7 +30,7 @@ at::Tensor view_of(const at::Tensor& flat, const flat_entry& entry) {
 }
 
 // Calls visit(tensor, entry) for each entry of the layout. Names that a layout leaves out (the second name of a tied
-// parameter, frozen ones, integers) are skipped: both lists have the same order.
+// parameter, frozen ones, constants) are skipped: both lists have the same order.
 template <class Visit>
 void match(const network::named_tensors& tensors, const std::vector<flat_entry>& entries, Visit visit) {
   auto entry = entries.begin();

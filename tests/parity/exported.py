@@ -38,15 +38,16 @@ shuffle = {shuffle}
 lr = {lr}
 [workers]
 count = {workers}
+precision = "{precision}"
 {loop}
 {exchange}
 """
 
 
 def file(name, model, steps=2, settings="", batch=BATCH, shuffle="false", lr=LR, workers=1,
-         loop='loop = ["gradient", "apply"]', exchange="", seed=1):
+         loop='loop = ["gradient", "apply"]', exchange="", seed=1, precision="float32"):
     return write(f"{name}.toml", FILE.format(model=model, steps=steps, settings=settings, batch=batch, shuffle=shuffle,
-                                             lr=lr, workers=workers, loop=loop, exchange=exchange, seed=seeded(seed)))
+                                             lr=lr, workers=workers, loop=loop, exchange=exchange, seed=seeded(seed), precision=precision))
 
 
 def run(name, *arguments, **values):
@@ -209,6 +210,19 @@ def test_buckets_are_the_same_as_the_whole():
         assert several("buckets", model, (LOOP, EXCHANGE + 'send = "bucket"\nbucket_mb = 0.01\n')) == whole, model
 
 
+def test_bfloat16_is_that_of_autocast():
+    for name in ("resnet20", "gpt", "vit", "lstm"):
+        model, training, _ = make(name)
+        batch = batch_at(training, 0)
+        run("half", model=name, steps=1, precision="bfloat16")
+        model.train()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            output = model(batch[0])
+        loss = loss_of(output.float(), batch[1]).item()
+        found = next(line["train_loss"] for line in metrics("half") if line.get("train_loss") is not None)
+        assert abs(found - loss) <= 1e-5 * loss, f"{name}: loss {found} instead of {loss}"
+
+
 def test_synchronised_batch_norm_is_that_of_one_large_batch():
     for model in ("resnet20", "frozen"):
         make(model)
@@ -292,7 +306,7 @@ def test_what_cannot_be_trained_is_refused_by_name():
         said = refused(name)
         assert why in said and f"{name}.pt2: " in said, said
     for name, value, persistent, why in (
-            ("counter", torch.tensor(0), True, "which is Long, but only float32 buffers may change"),
+            ("counter", torch.tensor(0), True, "which is int64, but only float32 buffers may change"),
             ("hidden", torch.zeros(20), False, "register it as a buffer with persistent=True")):
         export(Calls(changed(name, 1), **{name: (value, persistent)}), inputs, f"{name}.pt2")
         assert why in refused(name), name
@@ -319,7 +333,7 @@ def test_modules_of_another_form_are_refused():
     assert "no trainable parameters" in saved("plain", nn.Flatten(), (batch,), (free,))
     other = nn.Linear(7, 5)
     said = saved("seven", other, (batch[:, :7],), (free,))
-    assert "its forward() takes Float [N, 7], but the samples are Float [N, 20]" in said, said
+    assert "its forward() takes float32 [N, 7], but the samples are float32 [N, 20]" in said, said
     three = nn.Linear(20, 3)
     assert "requires [2×5]" in saved("classes", three, (batch,), (free,))
     limited = saved("limited", model, (batch,), ({0: torch.export.Dim("batch", min=2, max=6)},))

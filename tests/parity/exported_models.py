@@ -77,9 +77,10 @@ class Unet(nn.Module):
 
     def __init__(self, p):
         super().__init__()
-        self.down = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.GroupNorm(2, 8), nn.SiLU())
-        self.bottom = nn.Sequential(nn.Conv2d(8, 16, 3, 2, 1), nn.InstanceNorm2d(16, affine=True), nn.SiLU(),
-                                    nn.Dropout2d(p))
+        self.down = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.GroupNorm(2, 8), nn.SiLU(),
+                                  nn.BatchNorm2d(8, track_running_stats=False))
+        self.bottom = nn.Sequential(nn.Conv2d(8, 16, 3, 2, 1), nn.InstanceNorm2d(16, affine=True, track_running_stats=True),
+                                    nn.SiLU(), nn.Dropout2d(p))
         self.up = nn.ConvTranspose2d(16, 8, 2, 2)
         self.out = nn.Conv2d(16, 5, 1)
 
@@ -170,7 +171,7 @@ class Bag(nn.Module):
 
 
 class Tied(nn.Module):
-    """The table of tokens is also the weights of the output."""
+    """The table of tokens is also the weights of the output; attention with a mask that is written out."""
 
     def __init__(self, p):
         super().__init__()
@@ -180,7 +181,11 @@ class Tied(nn.Module):
         self.head.weight = self.table.weight
 
     def forward(self, x):
-        return self.head(self.middle(self.table(x)))
+        places = torch.arange(x.shape[1], device=x.device)
+        seen = (places[None] <= places[:, None]) & (places[None] > places[:, None] - 4)
+        x = self.table(x)
+        scores = (x @ x.transpose(1, 2)).masked_fill(seen.logical_not(), float("-inf"))
+        return self.head(self.middle(scores.softmax(-1) @ x))
 
 
 class Frozen(nn.Module):
