@@ -28,17 +28,18 @@ enum class setting_type : std::uint8_t {
   words,          ///< A list of strings.
   reals,          ///< A list of numbers.
   real_or_reals,  ///< A number that applies to all, or a list of numbers; kept as a list.
-  choice_or_matrix,  ///< One of `choices`, or a list of rows of numbers, all rows of one length.
-  pairs,             ///< A list of lists of two strings.
-  column,            ///< A column of a table: its name, or its number; kept as text.
-  columns,           ///< A column, or a list of columns; kept as a list.
-  devices,           ///< "auto", "cpu", "cuda", "cuda:1", or a list of "cpu" and "cuda:N"; kept as a list.
+  choice_or_matrix,     ///< One of `choices`, or a list of rows of numbers, all rows of one length.
+  pairs,                ///< A list of lists of two strings.
+  integer_or_integers,  ///< An integer that applies to all, or a list of integers.
+  column,               ///< A column of a table: its name, or its number; kept as text.
+  columns,              ///< A column, or a list of columns; kept as a list.
+  devices,              ///< "auto", "cpu", "cuda", "cuda:1", or a list of "cpu" and "cuda:N"; kept as a list.
 };
 
 /// A value as given in the file, checked against its row. Durations, delays, rates and `every` are kept as text.
 using setting_value =
-    std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>, std::vector<double>,
-                 std::vector<std::vector<double>>, std::vector<std::vector<std::string>>>;
+    std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<std::string>,
+                 std::vector<double>, std::vector<std::vector<double>>, std::vector<std::vector<std::string>>>;
 
 /// A key of the topology file.
 struct setting {

@@ -44,12 +44,25 @@ sample_order order_of(const strided_epoch& which) {
 
 }  // namespace
 
+sampling of_worker(sampling options, std::int64_t rank) {
+  options.rank = rank;
+  if (!options.sizes.empty()) options.batch_size = options.sizes.at(static_cast<std::size_t>(rank));
+  return options;
+}
+
+std::int64_t samples_per_step(const sampling& options) {
+  if (options.sizes.empty()) return options.workers * options.batch_size;
+  return std::accumulate(options.sizes.begin(), options.sizes.end(), std::int64_t{0});
+}
+
 std::int64_t share_of(const sampling& options) {
+  if (!options.sizes.empty()) return options.samples / samples_per_step(options) * options.batch_size;
   if (options.how == split::all) return options.samples;
   return (options.samples + (options.pad ? options.workers - 1 : 0)) / options.workers;
 }
 
 std::int64_t steps_per_epoch(const sampling& options) {
+  if (!options.sizes.empty()) return options.samples / samples_per_step(options);
   return (share_of(options) + (options.drop_last ? 0 : options.batch_size - 1)) / options.batch_size;
 }
 
@@ -88,6 +101,8 @@ sampler::sampler(const sampling& options) : options_{options} {
   }
   if (options.pad && options.how != split::strided)
     throw std::invalid_argument("only an epoch with strided sampling can be padded");
+  if (!options.sizes.empty() && (options.how != split::strided || !options.drop_last || options.pad || options.queue))
+    throw std::invalid_argument("only strided epochs of full batches can have batches of different sizes");
   share_ = share_of(options);
   if (options.how == split::given &&
       static_cast<std::int64_t>(options.shards->at(static_cast<std::size_t>(options.rank)).size()) < share_)
@@ -142,6 +157,21 @@ std::span<const std::int64_t> sampler::from_queue(std::uint64_t number, std::uin
   return drawn_;
 }
 
+/// Takes this worker's samples of each step from the order of the whole set.
+void sampler::deal(const std::vector<std::int64_t>& whole) {
+  const auto all = samples_per_step(options_);
+  std::vector<std::int64_t> places;  // in a step
+  for (std::int64_t turn = 0, place = 0; place < all; ++turn)
+    for (std::int64_t rank = 0; rank < options_.workers; ++rank) {
+      if (turn >= options_.sizes[static_cast<std::size_t>(rank)]) continue;
+      if (rank == options_.rank) places.push_back(place);
+      ++place;
+    }
+  order_.clear();
+  for (std::int64_t step = 0; step < steps_per_epoch_; ++step)
+    for (const auto place : places) order_.push_back(whole[static_cast<std::size_t>(step * all + place)]);
+}
+
 /// Appends the batch of `owner` to drawn_.
 void sampler::append(batch_owner owner) {
   if (options_.how != split::strided) {
@@ -162,10 +192,12 @@ void sampler::append(batch_owner owner) {
 
 void sampler::enter(std::uint64_t epoch) {
   if (epoch == epoch_) return;
-  const auto& [samples, batch_size, rank, workers, how, shuffled, seed, drop_last, pad, shards, queue] = options_;
+  const auto& [samples, batch_size, rank, workers, how, shuffled, seed, drop_last, pad, shards, sizes, queue] =
+      options_;
   epoch_ = epoch;
   if (how == split::strided) {  // one permutation for all workers; a padded epoch restarts at its end
     const auto whole = order_of({samples, shuffled, seed, epoch});
+    if (!sizes.empty()) return deal(*whole);
     order_.clear();
     for (std::int64_t i = 0; i < share_; ++i)
       order_.push_back((*whole)[static_cast<std::size_t>((rank + i * workers) % samples)]);

@@ -1,6 +1,9 @@
 // Which samples a worker trains on at a step: a function of (seed, epoch, rank), so that any worker, node or test can
 // compute it. One epoch has one permutation of the whole set.
 //
+// If batches differ in size, a step takes the next samples of a strided epoch, as many as all its batches need, and
+// deals them to the workers in turn, leaving out those whose batch is full. With equal sizes, that is the same.
+//
 // A worker's batches are numbered by its steps. If all n workers draw from one queue instead, batch i of the queue is
 // the one that worker i mod n would draw at step floor(i / n), so that an epoch has the same batches either way. With
 // split::all, the queue contains the workers' orders of the whole set, one after the other.
@@ -25,7 +28,7 @@ using sample_shards = std::vector<std::vector<std::int64_t>>;
 
 struct sampling {
   std::int64_t samples{0};     ///< Number of samples of the whole set, N.
-  std::int64_t batch_size{1};  ///< Batch size of one worker.
+  std::int64_t batch_size{1};  ///< Batch size of this worker.
   std::int64_t rank{0};
   std::int64_t workers{1};
   split how{split::strided};
@@ -34,7 +37,8 @@ struct sampling {
   bool drop_last{true};  ///< Drop the last batch of an epoch if it is not full.
   bool pad{false};       ///< Repeat the first samples of a strided epoch until its length is a multiple of n.
   std::shared_ptr<const sample_shards> shards{};  ///< Shards for split::given.
-  bool queue{false};                              ///< Whether all workers draw from one queue; then `rank` is not used.
+  std::vector<std::int64_t> sizes{};  ///< Batch size of each worker of a strided epoch; empty if all are equal.
+  bool queue{false};                  ///< Whether all workers draw from one queue; then `rank` is not used.
 };
 
 /// The worker and the step to which a batch belongs by its number.
@@ -46,12 +50,18 @@ struct batch_owner {
 /// Returns the owner of batch `number`.
 batch_owner owner_of(const sampling& options, std::uint64_t number);
 
-/// Returns the number of samples per worker and epoch, equal for all workers: floor(N / n), padded ceil(N / n), or N
-/// for `all`.
+/// Returns the options for the worker `rank`.
+sampling of_worker(sampling options, std::int64_t rank);
+
+/// Returns the number of samples of all workers in a step of full batches.
+std::int64_t samples_per_step(const sampling& options);
+
+/// Returns the number of samples per worker and epoch: floor(N / n), padded ceil(N / n), or N for `all`; with batches
+/// of different sizes, those of the full steps.
 std::int64_t share_of(const sampling& options);
 
 /// Returns the number of steps per epoch, equal for all workers: floor(share / batch), or without drop_last ceil(share
-/// / batch).
+/// / batch); with batches of different sizes, floor(N / their sum).
 std::int64_t steps_per_epoch(const sampling& options);
 
 /// Returns the number of samples in the last batch of an epoch: batch_size, or perhaps fewer without drop_last.
@@ -86,6 +96,7 @@ class sampler {
  private:
   std::span<const std::int64_t> from_queue(std::uint64_t number, std::uint64_t most);
   void append(batch_owner owner);
+  void deal(const std::vector<std::int64_t>& whole);
   void enter(std::uint64_t epoch);
 
   sampling options_;

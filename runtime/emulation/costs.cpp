@@ -113,7 +113,10 @@ costs::costs(const plan& plan, microseconds gradient, std::uint64_t seed)
       bytes_per_second_(plan.file.simulate.memory.bytes_per_second),
       evaluation_(1e-6 * static_cast<double>(plan.file.simulate.evaluate.count())),
       seed_(seed ^ of_durations),
-      gradients_(plan.workers) {}
+      gradients_(plan.workers),
+      mean_batch_(plan.sampling.sizes.empty() ? 0
+                                              : static_cast<double>(data::samples_per_step(plan.sampling)) /
+                                                    static_cast<double>(plan.workers)) {}
 
 microseconds costs::of(const actor_label& actor, const task& what) {
   if (what.what == task::kind::evaluate) return rounded(evaluation_);
@@ -123,9 +126,10 @@ microseconds costs::of(const actor_label& actor, const task& what) {
     throw std::logic_error("the lane of \"" + actor.name + "\" computes gradients, but is not that of a compute actor");
   const auto rank = actor.id.rank;
   double seconds = copying;
+  const auto gradient = mean_batch_ == 0 ? gradient_ : gradient_ * static_cast<double>(what.samples) / mean_batch_;
   for (std::uint64_t i = 0; i < what.gradients; ++i) {
     data::random_stream random{data::keyed(seed_, data::purpose::exchange, rank, gradients_.at(rank)++)};
-    seconds += gradient_ * (1 + random.between(-jitter_, jitter_));
+    seconds += gradient * (1 + random.between(-jitter_, jitter_));
   }
   return rounded(seconds);
 }

@@ -36,6 +36,7 @@ class costs {
   double gradient_, jitter_, bytes_per_second_, evaluation_;  ///< Times in seconds.
   std::uint64_t seed_;
   std::vector<std::uint64_t> gradients_;  ///< Number of gradients computed so far, by rank.
+  double mean_batch_{0};  ///< Samples in the mean of batches of different sizes; 0 if all batches have the same size.
 };
 
 }  // namespace troupe::emulation

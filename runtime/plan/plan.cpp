@@ -27,6 +27,7 @@ data::sampling sampling_of(const planned_data& so_far) {
   const auto samples = so_far.facts.samples;
   const auto workers = file.workers.count;
   topology::check_global_batch(file, refusal_in(file));
+  topology::check_batch_sizes(file, refusal_in(file));
   const auto batch = topology::worker_batch_size(file);
   const auto& global = file.data.global_batch_size;
   const data::sampling sampling{.samples = samples,
@@ -39,13 +40,19 @@ data::sampling sampling_of(const planned_data& so_far) {
                                 .drop_last = file.data.drop_last,
                                 .pad = file.data.remainder == "pad",
                                 .shards = so_far.facts.shards,
+                                .sizes = file.data.batch_sizes,
                                 .queue = file.run.budget == "total"};
   const auto share = data::share_of(sampling);
-  if (share == 0)
+  if (share == 0 && sampling.sizes.empty())
     refuse(file, "workers.count",
            equals("workers.count", workers) + " leaves a worker without samples: " + file.data.name + " has only " +
                std::to_string(samples) + "; use at most " + std::to_string(samples) + " workers");
   if (data::steps_per_epoch(sampling) == 0) {
+    if (!sampling.sizes.empty())
+      refuse(file, "data.batch_size",
+             "data.batch_size gives no full step, because a step has " +
+                 std::to_string(data::samples_per_step(sampling)) + " samples and there are only " +
+                 std::to_string(samples) + "; use smaller numbers");
     const auto key = global ? equals("data.global_batch_size", *global) : equals("data.batch_size", batch);
     refuse(file, global ? "data.global_batch_size" : "data.batch_size",
            key + " with " + equals("workers.count", workers) + " gives no full batch, because there are only " +

@@ -148,9 +148,8 @@ optimizer_options optimizer_of(const planned_exchanges& so_far) {
 }
 
 std::int64_t effective_batch(const planned_exchanges& so_far) {
-  const auto own = so_far.sampling.batch_size;
-  if (so_far.workers == 1) return own;
-  return averages_all_gradients(so_far) ? own * so_far.workers : 0;
+  if (so_far.workers == 1) return so_far.sampling.batch_size;
+  return averages_all_gradients(so_far) ? data::samples_per_step(so_far.sampling) : 0;
 }
 
 std::string optimizer_text(const planned_training& plan) {

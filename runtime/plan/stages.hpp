@@ -80,7 +80,7 @@ struct planned_node {
 
 /// Stage 2: how the work is divided among steps, workers, nodes and devices.
 struct planned_work : planned_data {
-  data::sampling sampling{};  ///< Sampling of rank 0; other ranks differ only in `rank`.
+  data::sampling sampling{};  ///< Sampling of rank 0 with the largest batch; see data::of_worker().
   std::uint32_t workers{1};
   std::int64_t micro_batches{1};  ///< Number of parts into which a worker's batch is divided.
   std::uint64_t steps_per_epoch{0};

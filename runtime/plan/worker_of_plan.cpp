@@ -143,8 +143,7 @@ replica_options replica_options_of(const plan& plan, const data::dataset_pair& d
   options.rank = rank_id{rank};
   options.pool = std::move(pool);
   options.samples = data.train;
-  options.sampling = plan.sampling;
-  options.sampling.rank = rank;
+  options.sampling = data::of_worker(plan.sampling, rank);
   options.optimizer = plan.optimizer;
   options.micro_batches = plan.micro_batches;
   options.local_steps = local_steps(plan, rank);

@@ -384,7 +384,7 @@ class quiet_display : public display {
 run_shape shape_of(const plan& plan, const std::string& folder) {
   return {.steps = plan.steps,
           .steps_per_epoch = plan.steps_per_epoch,
-          .samples_per_step = plan.workers * static_cast<std::uint64_t>(plan.sampling.batch_size),
+          .samples_per_step = static_cast<std::uint64_t>(data::samples_per_step(plan.sampling)),
           .sample = plan.facts.sequences ? "seq"
                     : plan.images()      ? "img"
                                          : "row",

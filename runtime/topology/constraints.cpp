@@ -78,6 +78,28 @@ std::int64_t worker_batch_size(const topology& file) {
   return global ? *global / file.workers.count : file.data.batch_size;
 }
 
+bool check_batch_sizes(const topology& file, const refusal& refuse) {
+  const auto& sizes = file.data.batch_sizes;
+  if (sizes.empty() || file.data.global_batch_size) return true;
+  const auto refuse_list = [&](const std::string& what) {
+    refuse("data.batch_size", "data.batch_size is a list, which " + what);
+    return false;
+  };
+  const auto requires_other = [&](const std::string& key) {
+    return refuse_list("requires " + key + "; set it, or use one number for all workers");
+  };
+  if (sizes.size() != static_cast<std::size_t>(file.workers.count))
+    return refuse_list("has " + counted(sizes.size(), "number") + ", but there are " +
+                       std::to_string(file.workers.count) + " workers; expected one number for each worker");
+  if (file.data.split != "strided") return requires_other("data.split = \"strided\"");
+  if (!file.data.drop_last) return requires_other("data.drop_last = true");
+  if (file.data.remainder != "drop") return requires_other("data.remainder = \"drop\"");
+  if (file.run.budget != "worker") return requires_other("run.budget = \"worker\"");
+  if (file.data.micro_batch_size)
+    return refuse_list("cannot be combined with data.micro_batch_size; remove one of them");
+  return true;
+}
+
 bool check_global_batch(const topology& file, const refusal& refuse) {
   const std::int64_t workers = file.workers.count, global = file.data.global_batch_size.value_or(workers);
   if (global % workers == 0) return true;

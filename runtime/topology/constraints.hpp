@@ -25,6 +25,9 @@ bool check_node_workers(const topology& file, const refusal& refuse);
 /// Returns the batch size of one worker, which is its share of data.global_batch_size if that is set.
 std::int64_t worker_batch_size(const topology& file);
 
+/// Checks a list of batch sizes, one for each worker. Returns whether it is sound.
+bool check_batch_sizes(const topology& file, const refusal& refuse);
+
 /// Checks that the workers can share data.global_batch_size equally. Returns whether they can.
 bool check_global_batch(const topology& file, const refusal& refuse);
 

@@ -176,6 +176,8 @@ class reader {
       if (row.type == setting_type::devices) return read_devices(row, place, called, *array);
       if (row.type == setting_type::words) return read_list<std::string>(row, place, called, *array, text);
       if (row.type == setting_type::columns) return read_list<std::string>(row, place, called, *array, column);
+      if (row.type == setting_type::integer_or_integers)
+        return read_list<std::int64_t>(row, place, called, *array, integer);
       if (row.type == setting_type::reals || row.type == setting_type::real_or_reals)
         return read_list<double>(row, place, called, *array, real);
       if (row.type == setting_type::choice_or_matrix) return read_matrix(row, place, called, *array);
@@ -318,8 +320,8 @@ class reader {
         if (const auto* boolean = node.as_boolean()) return boolean->get();
         return {};
       case setting_type::integer:
-        if (const auto* integer = node.as_integer()) return integer->get();
-        return {};
+      case setting_type::integer_or_integers:  // the integer; read_value() handles the list
+        return integer(node);
       case setting_type::real:
       case setting_type::real_or_reals:  // the number; read_value() handles the list
         return real(node);
@@ -352,6 +354,11 @@ class reader {
 
   static std::optional<setting_value> text(const toml::node& node) {
     if (const auto* value = node.as_string()) return value->get();
+    return {};
+  }
+
+  static std::optional<setting_value> integer(const toml::node& node) {
+    if (const auto* value = node.as_integer()) return value->get();
     return {};
   }
 

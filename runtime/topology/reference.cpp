@@ -45,6 +45,7 @@ json type_of(const setting& row) {
     case setting_type::boolean:
       return "boolean";
     case setting_type::integer:
+    case setting_type::integer_or_integers:
       return "integer";
     case setting_type::real:
     case setting_type::reals:
@@ -98,7 +99,7 @@ json schema_of(const setting& row) {
   json result = {{"type", type_of(row)}};
   if (const auto pattern = pattern_of(row); !pattern.empty()) result["pattern"] = pattern;
   if (row.type == setting_type::every) result["minimum"] = 1;
-  const bool whole = row.type == setting_type::integer;
+  const bool whole = row.type == setting_type::integer || row.type == setting_type::integer_or_integers;
   if (row.type == setting_type::choice) result["enum"] = row.choices;
   if (row.type == setting_type::duration) return described(std::move(result), row);  // its minimum is in seconds
   if (row.minimum) result[row.minimum_excluded ? "exclusiveMinimum" : "minimum"] = number(*row.minimum, whole);
@@ -106,7 +107,8 @@ json schema_of(const setting& row) {
   if (row.type == setting_type::words || row.type == setting_type::reals) {
     result = {{"type", "array"}, {"items", result}};
   }
-  if (row.type == setting_type::real_or_reals || row.type == setting_type::columns) {
+  if (row.type == setting_type::real_or_reals || row.type == setting_type::integer_or_integers ||
+      row.type == setting_type::columns) {
     result = {{"oneOf", {result, {{"type", "array"}, {"items", result}}}}};
   }
   if (row.type == setting_type::choice_or_matrix) {

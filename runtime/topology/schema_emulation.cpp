@@ -71,7 +71,7 @@ section simulate_section() {
       {row("gradient", in(&t::simulate, &simulate::gradient), {.choices = {"measure"}, .type = setting_type::delay},
            "CPU time of one gradient. \"measure\" takes the median of ten measurements on this machine, each of one "
            "gradient or of 50 ms. With simulate.cores, all workers of a node compute at the same time, at most four "
-           "per core of this machine."),
+           "per core of this machine. If batches differ in size, this is the time of a batch of their mean size."),
        row("jitter", in(&t::simulate, &simulate::jitter), {.minimum = 0, .maximum = 1, .maximum_excluded = true},
            "Largest relative deviation of the time of a gradient, drawn uniformly for each worker and step."),
        row("memory", in(&t::simulate, &simulate::memory), {},

@@ -4,6 +4,8 @@
 #include "troupe/models/networks/network.hpp"
 #include "troupe/runtime/topology/schema_rows.hpp"
 
+#include <algorithm>
+
 namespace troupe::topology::rows {
 
 section model_section() {
@@ -58,6 +60,32 @@ section model_section() {
            "Whether batch norm uses the statistics of all workers' batches together. The workers then exchange "
            "messages in the middle of each forward and backward pass.")}};
 }
+
+namespace {
+
+/// Makes the key for the batch size of all workers, or of each of them.
+key batch_size_row() {
+  auto made =
+      row("batch_size", in(&topology::data, &data_settings::batch_size),
+          {.minimum = 1, .maximum = 1e6, .type = setting_type::integer_or_integers},
+          "Number of samples in one step of one worker, or a list with a number for each worker, for machines of "
+          "different speeds: means of gradients are weighted by samples. A list requires split = \"strided\" and "
+          "drop_last = true. Cannot be combined with global_batch_size.");
+  made.get = [](const topology& file, std::size_t) -> std::optional<setting_value> {
+    if (file.data.batch_sizes.empty()) return file.data.batch_size;
+    return file.data.batch_sizes;
+  };
+  made.set = [](topology& file, std::size_t, const setting_value& value) {
+    const auto* list = std::get_if<std::vector<std::int64_t>>(&value);
+    file.data.batch_sizes = list != nullptr ? *list : std::vector<std::int64_t>{};
+    file.data.batch_size = list == nullptr ? std::get<std::int64_t>(value)
+                           : list->empty() ? 1
+                                           : *std::max_element(list->begin(), list->end());
+  };
+  return made;
+}
+
+}  // namespace
 
 section data_section() {
   using t = topology;
@@ -119,8 +147,7 @@ section data_section() {
        row("threads", in(&t::data, &data::threads), {.minimum = 0, .maximum = 256},
            "Number of threads in each process that read, decode and augment batches ahead of time; 0 means none. "
            "Defaults to one per worker, but at most half the CPU cores. The number does not affect the results."),
-       row("batch_size", in(&t::data, &data::batch_size), {.minimum = 1, .maximum = 1e6},
-           "Number of samples in one step of one worker. Cannot be combined with global_batch_size."),
+       batch_size_row(),
        row("global_batch_size", in(&t::data, &data::global_batch_size), {.minimum = 1, .maximum = 1e9},
            "Number of samples in one step of all workers together. Must be a multiple of the number of workers. Cannot "
            "be combined with batch_size."),

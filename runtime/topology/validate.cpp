@@ -243,7 +243,8 @@ class checker {
   /// Settles the size of one worker's batch. Returns whether it could.
   bool batches() {
     file_.data.batch_size = worker_batch_size(file_);
-    return check_global_batch(file_, refuse_);
+    if (file_.data.global_batch_size) file_.data.batch_sizes.clear();
+    return check_global_batch(file_, refuse_) && check_batch_sizes(file_, refuse_);
   }
 
   void normalisation() {

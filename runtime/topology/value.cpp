@@ -250,6 +250,8 @@ std::string expectation(const setting& row) {
     }
     case setting_type::devices:
       return devices_expectation();
+    case setting_type::integer_or_integers:
+      return "an integer" + range(row) + ", or a list of such integers";
     case setting_type::column:
       return "the name of a column, or its number";
     case setting_type::columns:
@@ -267,6 +269,10 @@ std::string matrix_expectation(const setting& row) {
 bool allowed(const setting& row, const setting_value& value) {
   if (const auto* integer = std::get_if<std::int64_t>(&value)) return in_range(row, static_cast<double>(*integer));
   if (const auto* real = std::get_if<double>(&value)) return in_range(row, *real);
+  if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&value)) {
+    return std::all_of(integers->begin(), integers->end(),
+                       [&](std::int64_t element) { return in_range(row, static_cast<double>(element)); });
+  }
   if (const auto* reals = std::get_if<std::vector<double>>(&value)) {
     return std::all_of(reals->begin(), reals->end(), [&](double element) { return in_range(row, element); });
   }

@@ -141,4 +141,65 @@ def test_evaluation_in_shares_without_their_last_batches():
     check(ranks=4, batch=13, padded=True, drop_last=True, evaluated_by=4, evaluation_batch=5, evaluation_drops=True)
 
 
+def uneven(model, samples, sizes, steps):
+    """Each step takes the next samples, dealt to the workers in turn as long as they have room; the gradient is the mean
+    over the samples, whoever has them."""
+    optimizer = torch.optim.SGD(model.parameters(), **SGD)
+    images, labels = samples
+    per_step = sum(sizes)
+    model.train()
+    for step in range(steps):
+        first = step % (len(labels) // per_step) * per_step
+        places, dealt = [[] for _ in sizes], iter(range(first, first + per_step))
+        for turn in range(max(sizes)):
+            for rank, size in enumerate(sizes):
+                if turn < size:
+                    places[rank].append(next(dealt))
+        gradient = None
+        for size, chosen in zip(sizes, places, strict=True):
+            optimizer.zero_grad()
+            model.loss(model(images[chosen]), labels[chosen]).backward()
+            own = [size * each.grad for each in model.parameters()]
+            gradient = own if gradient is None else [a + b for a, b in zip(gradient, own, strict=True)]
+        for parameter, total in zip(model.parameters(), gradient, strict=True):
+            parameter.grad = total / per_step
+        optimizer.step()
+
+
+def test_batches_of_different_sizes():
+    training, _ = plain.write_mnist(".", TRAINING, TEST)
+    sizes, steps = [7, 1, 4], 50
+    plain_model = exported()
+    start = state_of(plain_model)
+    uneven(plain_model, training, sizes, steps)
+    for name, exchange in (("all_reduce", 'kind = "all_reduce"'), ("ring", 'kind = "all_reduce"\nroute = "ring"'),
+                           ("star", 'kind = "star"'), ("server", 'kind = "parameter_server"\nsends = "gradient"')):
+        text = FILE.format(epochs=1, batch=sizes, ranks=len(sizes), data="", evaluate="")
+        text = text.replace("epochs = 1", f"steps = {steps}").replace('kind = "all_reduce"', exchange)
+        if name == "server":
+            text = text.replace("count = 3", 'count = 3\nloop = ["gradient", "exchange"]')
+        troupe("run", write(f"{name}.toml", text), "--out", name)
+        largest = plain.assert_equal(plain.weights(name), plain_model.state_dict(), start)
+        print(f"  {name}: largest difference {largest:.1e}")
+    said = troupe("check", "ring.toml").stdout
+    assert "3 with batches of 7, 1 and 4 = 12 samples per step" in said, said
+    nodes = text.replace("count = 3\n", "") + "".join(f'[[node]]\nname = "{name}"\nworkers = {count}\n'
+                                                       for name, count in (("a", 2), ("b", 1)))
+    troupe("run", write("nodes.toml", nodes), "--out", "nodes")
+    assert all(torch.equal(value, plain.weights("server")[name]) for name, value in plain.weights("nodes").items())
+
+
+def test_lists_of_batches_that_do_not_fit_are_refused():
+    plain.write_mnist(".", TRAINING, TEST)
+    exported()
+    for batch, data, says in (([3, 2], "", "has 2 numbers, but there are 3 workers"), ([60, 40, 30], "", "no full step"),
+                              ([3, 2, 1], 'split = "contiguous"', 'requires data.split = "strided"'),
+                              ([3, 2, 1], "drop_last = false", "requires data.drop_last = true"),
+                              ([4, 2, 2], "micro_batch_size = 2", "cannot be combined with data.micro_batch_size"),
+                              ([3, 0, 1], "", "expected an integer from 1 to 1000000, or a list of such integers")):
+        text = FILE.format(epochs=1, batch=batch, ranks=3, data=data, evaluate="")
+        said = troupe("check", write("bad.toml", text), status=2).stderr
+        assert says in said and said.count("\n") == 1, said
+
+
 main(globals())

@@ -158,9 +158,9 @@ lines_of_text subtitle_of(const plan& plan, const std::string& where) {
           " parameters on " + plan.data->name + (loop.empty() ? "" : "  ·  " + loop),
       13, colours::quiet.text, page_width);
   add(lines,
-      counted(plan.workers, "worker") + "  ·  " + devices_text(plan.devices) + "  ·  batch " +
-          std::to_string(plan.sampling.batch_size) + (plan.workers == 1 ? "" : " each") +
-          (where.empty() ? "" : "  ·  " + where),
+      counted(plan.workers, "worker") + "  ·  " + devices_text(plan.devices) + "  ·  " +
+          (plan.sampling.sizes.empty() ? "batch " : "batches of at most ") + std::to_string(plan.sampling.batch_size) +
+          (plan.workers == 1 || !plan.sampling.sizes.empty() ? "" : " each") + (where.empty() ? "" : "  ·  " + where),
       12, colours::quiet.text, page_width);
   return lines;
 }

@@ -177,6 +177,14 @@ std::string device_text(const plan& plan) {
 
 std::string workers_text(const plan& plan) {
   const auto batch = static_cast<std::uint64_t>(plan.sampling.batch_size);
+  const auto& sizes = plan.sampling.sizes;
+  if (!sizes.empty()) {
+    std::vector<std::string> numbers;
+    for (const auto size : sizes) numbers.push_back(grouped(static_cast<std::uint64_t>(size)));
+    return grouped(plan.workers) + " with batches of " + text::listed(numbers, "and") + " = " +
+           counted(static_cast<std::uint64_t>(data::samples_per_step(plan.sampling)), "sample") + " per step, " +
+           device_text(plan) + ", " + counted(static_cast<std::uint64_t>(plan.file.run.threads), "thread") + " each";
+  }
   const auto micro =
       plan.micro_batches > 1 ? " (in " + std::to_string(plan.micro_batches) + " micro-batches)" : std::string();
   const auto last = static_cast<std::uint64_t>(data::last_batch_size(plan.sampling));

@@ -97,6 +97,12 @@ json faults_of(const plan& plan) {
   return faults;
 }
 
+/// Returns the batch size of all workers, or a list with that of each.
+json batch_size_of(const plan& plan) {
+  if (plan.sampling.sizes.empty()) return plan.sampling.batch_size;
+  return plan.sampling.sizes;
+}
+
 json evaluated_of(const plan& plan) {
   const auto& facts = plan.facts;
   if (facts.evaluated == 0) return {};
@@ -156,7 +162,7 @@ std::string describe_json(const plan& plan) {
                     {"mean", plan.scale.mean},
                     {"std", plan.scale.std},
                     {"workers", plan.workers},
-                    {"batch_size", plan.sampling.batch_size},
+                    {"batch_size", batch_size_of(plan)},
                     {"devices", devices},
                     {"slowdown", plan.file.workers.slowdown},
                     {"links", links_of(plan)},

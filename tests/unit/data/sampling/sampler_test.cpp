@@ -67,6 +67,24 @@ TEST_CASE("without shuffling, samples come in the set's order") {
       indices{0, 1, 2, 3});
 }
 
+TEST_CASE("batches of different sizes share the samples of a step in turn") {
+  const sampling all{.samples = 20, .batch_size = 3, .workers = 3, .shuffle = false, .sizes = {3, 1, 2}};
+  CHECK(samples_per_step(all) == 6);
+  CHECK(steps_per_epoch(all) == 3);
+  CHECK(samples_of_epoch(of_worker(all, 0)) == indices{0, 3, 5, 6, 9, 11, 12, 15, 17});
+  CHECK(samples_of_epoch(of_worker(all, 1)) == indices{1, 7, 13});
+  CHECK(samples_of_epoch(of_worker(all, 2)) == indices{2, 4, 8, 10, 14, 16});
+  for (std::int64_t rank = 0; rank < 3; ++rank) {
+    sampling equal{.samples = 101, .batch_size = 4, .rank = rank, .workers = 3, .seed = 5};
+    auto listed = equal;
+    listed.sizes = {4, 4, 4};
+    CHECK(samples_of_epoch(listed, 1) == samples_of_epoch(equal, 1));
+  }
+  auto other = all;
+  other.how = split::contiguous;
+  CHECK_THROWS_AS(sampler{other}, std::invalid_argument);
+}
+
 TEST_CASE("n strided batches of b are the batch of n·b of one worker") {
   for (const std::int64_t workers : {1, 2, 3, 7}) {
     for (const std::int64_t samples : {64, 100, 101}) {

@@ -239,6 +239,8 @@ class generator {
       case setting_type::devices:
         if (below(2) == 0) return std::vector<std::string>{below(2) == 0 ? "auto" : "cuda"};
         return std::vector<std::string>{"cpu", "cuda:" + std::to_string(below(128))};
+      case setting_type::integer_or_integers:
+        return static_cast<std::int64_t>(1 + below(100));
       case setting_type::column:
         return std::to_string(below(100));
       case setting_type::columns:
