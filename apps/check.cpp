@@ -62,13 +62,13 @@ void print_operators(const topology::topology& file) {
   const auto rows = models::operators_of(path);
   std::size_t name = 0, sizes = 0;
   for (const auto& row : rows) {
-    name = std::max(name, row.name.size());
-    sizes = std::max(sizes, row.sizes.size());
+    name = std::max(name, columns_of_text(row.name));
+    sizes = std::max(sizes, columns_of_text(row.sizes));
   }
   std::string text = path.filename().string() + ": " + counted(rows.size(), "operator") + "; N samples\n";
   for (const auto& row : rows) {
-    auto line = "  " + row.name + std::string(name - row.name.size() + 2, ' ') + row.sizes;
-    if (!row.place.empty()) line += std::string(sizes - row.sizes.size() + 2, ' ') + row.place;
+    auto line = "  " + row.name + std::string(name - columns_of_text(row.name) + 2, ' ') + row.sizes;
+    if (!row.place.empty()) line += std::string(sizes - columns_of_text(row.sizes) + 2, ' ') + row.place;
     text += line + "\n";
   }
   print_page(text, name + 4);

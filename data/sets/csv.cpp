@@ -73,10 +73,15 @@ class csv_rows {
  private:
   /// Returns which of the usual separators occurs most often.
   static char separator_of(std::string_view line) {
+    std::map<char, int> counts{{',', 0}, {';', 0}, {'\t', 0}};
+    bool is_quoted = false;
+    for (const char c : line) {
+      if (c == '"') is_quoted = !is_quoted;
+      if (const auto candidate = counts.find(c); candidate != counts.end() && !is_quoted) ++candidate->second;
+    }
     char best = ',';
-    for (const char candidate : {';', '\t'})
-      if (std::count(line.begin(), line.end(), candidate) > std::count(line.begin(), line.end(), best))
-        best = candidate;
+    for (const auto& [candidate, count] : counts)
+      if (count > counts[best]) best = candidate;
     return best;
   }
 
@@ -154,7 +159,10 @@ class csv_reader {
     if (!first_) rows_.fail("the file has no rows; expected one sample in each line, values separated by commas");
     second_ = rows_.next();
     width_ = first_->values.size();
-    if (width_ < 2) rows_.fail(first_->line, "there is only one column; expected numbers and a target");
+    first_line_ = first_->line;
+    if (width_ < 2)
+      rows_.fail(first_->line,
+                 "there is only one column; expected numbers and a target, separated by commas, semicolons or tabs");
     if (from.header.value_or(looks_like_header())) {
       header_ = first_->values;
       first_ = std::exchange(second_, std::nullopt);
@@ -185,9 +193,17 @@ class csv_reader {
   std::string target_name() const { return name_of(columns_.target); }
 
  private:
-  /// Returns whether the first row names columns: some column has a number in the second row, but not in the first.
+  /// Returns whether the first row names columns: the settings name one of them, or some column has a number in the
+  /// second row, but not in the first.
   bool looks_like_header() const {
     if (!second_ || second_->values.size() != width_) return false;
+    const auto is_named = [&](const std::string& called) {
+      return !integer_in(called) &&
+             std::find(first_->values.begin(), first_->values.end(), called) != first_->values.end();
+    };
+    if (is_named(from_.label) || is_named(from_.target) ||
+        std::any_of(from_.inputs.begin(), from_.inputs.end(), is_named))
+      return true;
     for (std::size_t i = 0; i < width_; ++i)
       if (!number_in(first_->values[i]) && !is_missing(first_->values[i]) && number_in(second_->values[i])) return true;
     return false;
@@ -226,11 +242,12 @@ class csv_reader {
     for (const auto& called : from_.inputs) columns_.inputs.push_back(column_called(called, "data.inputs"));
     for (std::size_t column = 0; from_.inputs.empty() && column < width_; ++column)
       if (column != columns_.target) columns_.inputs.push_back(column);
+    std::set<std::size_t> seen;
     for (std::size_t i = 0; i < columns_.inputs.size(); ++i) {
       if (columns_.inputs[i] == columns_.target)
         rows_.fail("the column " + data::quoted(target_name()) +
                    " is the target and one of data.inputs; remove it from data.inputs");
-      if (std::count(columns_.inputs.begin(), columns_.inputs.end(), columns_.inputs[i]) > 1)
+      if (!seen.insert(columns_.inputs[i]).second)
         rows_.fail("data.inputs names the column " + data::quoted(name_of(columns_.inputs[i])) +
                    " twice; remove one of them");
     }
@@ -249,18 +266,25 @@ class csv_reader {
           number_at(row, columns_.target, "set data.label instead of data.target to predict classes"));
   }
 
-  float number_at(const csv_row& row, std::size_t column, const std::string& mend) const {
+  float number_at(const csv_row& row, std::size_t column, const std::string& fix) const {
     const auto& text = row.values[column];
     require_value(row, column);
     const auto number = number_in(text);
     if (!number)
       fail(row.line, "column " + data::quoted(name_of(column)) + " has " + data::quoted(text) +
-                         ", which is not a number; " + mend);
+                         ", which is not a number; " + fix + hint_of_header(row));
     const auto value = static_cast<float>(*number);
     if (!std::isfinite(value))
       fail(row.line, "column " + data::quoted(name_of(column)) + " has " + data::quoted(text) +
                          ", which is not a finite single-precision number; replace it, or remove the row");
     return value;
+  }
+
+  /// Returns what else could be wrong with the first row of the file.
+  std::string hint_of_header(const csv_row& row) const {
+    return !from_.header && header_.empty() && row.line == first_line_
+               ? "; if the row has the names of the columns, set data.header = true"
+               : "";
   }
 
   void require_value(const csv_row& row, std::size_t column) const {
@@ -292,6 +316,7 @@ class csv_reader {
   csv_rows rows_;
   std::optional<csv_row> first_, second_;  ///< Rows that were read to find the header.
   std::size_t width_{0};
+  std::int64_t first_line_{0};
   std::vector<std::string> header_;
   csv_columns columns_;
   mutable std::map<std::string, std::int64_t> numbers_of_labels_;
@@ -356,9 +381,9 @@ dataset_pair load_csv(const data_source& from) {
   pair.test = pair.train;
   if (from.test_file.empty()) return pair;
   csv_reader test{from, from.test_file, "data.test_file"};
-  if (test.input_names() != training.input_names())
+  if (test.input_names() != training.input_names() || test.target_name() != training.target_name())
     test.fail("its columns differ from those of " + from.file.filename().string() +
-              "; expected the same columns in both files, or data.inputs");
+              "; expected the same inputs and the same target in both files");
   auto of_test = test.read();
   pair.test = set_of(test, std::move(of_test), classes);
   pair.files.push_back(from.test_file.string());

@@ -9,6 +9,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <memory>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -26,9 +27,12 @@ class exported_network final : public network {
       parameters_.emplace_back(parameter.name, parameter.values);
       bind(parameter);
     }
+    std::unordered_map<const c10::TensorImpl*, at::Tensor> counters;  // a layer may have several names
     for (auto& buffer : program_.buffers) {
       if (counts_batches(buffer.name, buffer.values)) {
-        buffer.values = buffer.values.to(at::kFloat);
+        auto& counter = counters[buffer.values.unsafeGetTensorImpl()];
+        if (!counter.defined()) counter = buffer.values.to(at::kFloat);
+        buffer.values = counter;
         counters_.insert(buffer.name);
       }
       buffers_.emplace_back(buffer.name, buffer.values);

@@ -35,7 +35,9 @@ at::Tensor tensor_or_none(const c10::IValue& value) {
 template <at::Tensor (*draw)(const at::Tensor&, double, const at::Generator&, drop_unit), drop_unit unit>
 bool replace_dropout(const call& with, values& stack) {
   const auto input = stack[0].toTensor();
-  put(stack, stack[2].toBool() ? draw(input, stack[1].toDouble(), with.generator, unit) : input);
+  const auto p = stack[1].toDouble();
+  const auto is_on = stack[2].toBool() && p != 0;
+  put(stack, is_on ? draw(input, p, with.generator, unit) : with.what.copies_when_off ? input.clone() : input);
   return true;
 }
 
@@ -157,6 +159,10 @@ const std::unordered_set<std::string_view>& internal_operators() {
                                                         "_weight_norm_interface",
                                                         "_shape_as_tensor",
                                                         "_upsample_bilinear2d_aa",
+                                                        "_upsample_nearest_exact1d",
+                                                        "_upsample_nearest_exact2d",
+                                                        "_upsample_nearest_exact3d",
+                                                        "_conj",
                                                         "_upsample_bicubic2d_aa"};
   return all;
 }
@@ -251,8 +257,9 @@ known_operator find_operator(const std::string& target) {
   if (unsafe_operators().contains(name) || is_internal(name)) refuse("is an operator that Troupe does not run");
   auto op = c10::Dispatcher::singleton().findSchema({"aten::" + name, overload == "default" ? "" : overload});
   if (!op) refuse("is not an operator of this LibTorch");
-  const auto by_values = op->hasTag(at::Tag::dynamic_output_shape) && name != "index" && name != "_unsafe_index";
-  if (by_values || op->hasTag(at::Tag::data_dependent_output) || name == "item")
+  static const std::unordered_set<std::string_view> depending_on_arguments{"index", "_unsafe_index", "one_hot"};
+  const auto by_values = op->hasTag(at::Tag::dynamic_output_shape) && !depending_on_arguments.contains(name);
+  if (by_values || (op->hasTag(at::Tag::data_dependent_output) && name != "one_hot") || name == "item")
     refuse("returns a shape or a number that depends on the values of tensors");
 
   const auto qualified = op->schema().name() + (overload == "default" ? "" : "." + overload);

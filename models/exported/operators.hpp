@@ -28,7 +28,7 @@ struct known_operator {
 
 /// Returns the operator that a file calls, such as "torch.ops.aten.linear.default" or an overload of it that accepts a
 /// generator. Throws std::invalid_argument, with the reason and what to do, if it does not exist or cannot be trained.
-/// Indexing is accepted, although the shape of its result depends on values if an index is a mask.
+/// Accepts indexing and one_hot, whose results depend on values for some arguments.
 known_operator find_operator(const std::string& target);
 
 /// Returns the arithmetic on sizes that a file calls, such as "_operator.mul", or null.

@@ -68,6 +68,7 @@ struct node {
   std::optional<std::size_t> drop_probability{};  ///< The argument that evaluation sets to 0.
   std::optional<std::size_t> generator{};         ///< The argument that is the generator.
   std::vector<std::size_t> devices{};             ///< The arguments that are the device of the input.
+  bool copies_when_off{false};                    ///< Whether a dropout that is off must not return its input itself.
   std::optional<std::size_t> norm{};              ///< Number of a batch norm that trains, among all of them.
   std::string sizes{};                            ///< Sizes of the first result, for people: "[N, 10]".
 };

@@ -55,6 +55,8 @@ class argument_reader {
     auto found = of_tensors(wanted, kind, value);
     if (!found) found = of_integers(wanted, kind, value);
     if (!found) found = of_other_constants(wanted, kind, value);
+    if (!found && kind == "as_complex")
+      throw std::invalid_argument("it has a complex constant, which is not supported");
     if (!found)
       throw std::invalid_argument("its argument " + of.name() + " (" + kind + ") is not what the operator requires; " +
                                   how_to_export_again);

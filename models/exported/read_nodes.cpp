@@ -118,8 +118,12 @@ class node_reader {
       if (wanted[i].name() == "generator") made.generator = i;
       if (wanted[i].name() == "device") made.devices.push_back(i);
     }
+    if (schema.name() == "aten::one_hot" && (!constant_at(made, 1).isInt() || constant_at(made, 1).toInt() < 0))
+      throw std::invalid_argument(
+          "the number of its classes depends on the values of tensors; give num_classes, and export "
+          "the module again");
     note_training(given, schema, made);
-    note_writes(schema, made);
+    note_writes(given, schema, made);
   }
 
   /// Refuses an index that selects as many values as are true.
@@ -188,7 +192,7 @@ class node_reader {
   }
 
   /// Notes which inputs of the graph the operator writes, directly or through views, and of what its results are views.
-  void note_writes(const c10::FunctionSchema& schema, const node& made) {
+  void note_writes(const json& given, const c10::FunctionSchema& schema, const node& made) {
     viewed_.reset();
     const auto& wanted = schema.arguments();
     for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -200,10 +204,26 @@ class node_reader {
         if (running)
           written_.by_norms.insert(origin);
         else if (alias->isWrite())
-          written_.by_operators.insert(origin);
-        if (alias != nullptr && !viewed_) viewed_ = origin;
+          note_write(origin, made.place);
+        if (alias != nullptr && !viewed_ && !converts(given, schema)) viewed_ = origin;
       }
     }
+  }
+
+  void note_write(slot origin, const std::string& place) {
+    written_.by_operators.emplace(origin, place);
+    if (const auto dropout = dropouts_.find(origin); dropout != dropouts_.end())
+      into_.nodes[dropout->second].copies_when_off = true;
+  }
+
+  /// Returns whether a conversion returns a copy, because the type of its result is another one.
+  bool converts(const json& given, const c10::FunctionSchema& schema) const {
+    if (schema.name() != "aten::to") return false;
+    const auto type_of_tensor = [&](const json& named) -> std::int64_t {
+      const auto meta = tensors_.find(named.at("as_tensor").at("name").get<std::string>());
+      return meta == tensors_.end() ? 0 : meta->second->at("dtype").get<std::int64_t>();
+    };
+    return type_of_tensor(given.at("inputs").at(0).at("arg")) != type_of_tensor(given.at("outputs").at(0));
   }
 
   slot origin_of(slot value) const {
@@ -223,12 +243,12 @@ class node_reader {
                                                         : TypeKind::SymIntType;
       result into;
       if (kind == "as_tensor" && returned == TypeKind::TensorType) {
-        into.into.push_back(add(value.at("name").get<std::string>(), known_value::kind::tensor));
+        into.into.push_back(add(value.at("name").get<std::string>(), known_value::kind::tensor, made));
         describe(value, made);
       } else if (kind == "as_tensors" && returned == TypeKind::ListType) {
         into.is_list = true;
         for (const auto& entry : value)
-          into.into.push_back(add(entry.at("name").get<std::string>(), known_value::kind::tensor));
+          into.into.push_back(add(entry.at("name").get<std::string>(), known_value::kind::tensor, made));
         if (!value.empty()) describe(value.front(), made);
       } else if (kind == "as_sym_int" && (returned == TypeKind::SymIntType || returned == TypeKind::IntType)) {
         into.into.push_back(values_.add(value.at("as_name").get<std::string>(), known_value::kind::integer));
@@ -243,8 +263,9 @@ class node_reader {
     if (!made.op && !is_size) throw std::invalid_argument("it has no result");
   }
 
-  slot add(const std::string& name, known_value::kind is) {
+  slot add(const std::string& name, known_value::kind is, const node& made) {
     const auto where = values_.add(name, is);
+    if (made.target.find("dropout.") != std::string::npos) dropouts_.emplace(where, into_.nodes.size());
     if (viewed_) origins_.emplace(where, *viewed_);
     return where;
   }
@@ -258,6 +279,7 @@ class node_reader {
   value_table& values_;
   program& into_;
   std::unordered_map<std::string, const json*> tensors_;  ///< Descriptions of all tensors.
+  std::unordered_map<slot, std::size_t> dropouts_;        ///< The node of each result of a dropout.
   std::unordered_map<slot, slot> origins_;                ///< The value of which each view is a part.
   std::optional<slot> viewed_;  ///< The value of which the results of the current call are views.
   written_inputs written_;

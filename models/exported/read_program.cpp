@@ -174,20 +174,16 @@ class program_reader {
              "export model.float()");
     if (tensor.values.numel() == 0)
       refuse(tensor.name + " has no elements", "export the module without it, or give it a size");
-    placed_.insert(tensor.values.unsafeGetTensorImpl());
+    placed_.emplace(tensor.values.unsafeGetTensorImpl(), tensor.name);
     into_.parameters.push_back({tensor.name, tensor.values, where});
   }
 
-  /// Gives each name memory of its own, as flat storage requires.
   void place_buffer(const read_tensor& tensor, std::optional<slot> where) {
-    auto values = tensor.values;
-    if (!placed_.insert(values.unsafeGetTensorImpl()).second) {
-      copied_ += values.nbytes();
-      if (copied_ > archive_.bytes())
-        refuse("its buffers are the same tensor under too many names", "export each once");
-      values = values.clone();
-    }
-    into_.buffers.push_back({tensor.name, std::move(values), where});
+    const auto same = placed_.find(tensor.values.unsafeGetTensorImpl());
+    if (same != placed_.end())
+      refuse("its buffer " + tensor.name + " is the memory of the parameter " + same->second,
+             "register a clone of the parameter, or use the parameter itself");
+    into_.buffers.push_back({tensor.name, tensor.values, where});
   }
 
   void require_something_to_learn() const {
@@ -258,20 +254,24 @@ class program_reader {
     const auto changes = [&](const stored_tensor& tensor) {
       return tensor.where && (written.by_operators.contains(*tensor.where) || written.by_norms.contains(*tensor.where));
     };
+    const auto place = [&](std::optional<slot> where) -> std::string {
+      const auto found = where ? written.by_operators.find(*where) : written.by_operators.end();
+      return found == written.by_operators.end() || found->second.empty() ? "" : found->second + ": ";
+    };
     if (written.by_operators.contains(into_.input.where))
-      refuse("its forward() changes its input", "use an operator that returns a copy");
+      refuse(place(into_.input.where) + "its forward() changes its input", "use an operator that returns a copy");
     for (const auto& parameter : into_.parameters)
       if (changes(parameter))
-        refuse("its forward() changes the parameter " + parameter.name,
+        refuse(place(parameter.where) + "its forward() changes the parameter " + parameter.name,
                "change a copy of it, and leave out options such as max_norm of an embedding");
     for (const auto& constant : into_.constants)
       if (changes(constant))
-        refuse("its forward() changes " + constant.name + ", which is not in its state_dict",
+        refuse(place(constant.where) + "its forward() changes " + constant.name + ", which is not in its state_dict",
                "register it as a buffer with persistent=True");
     for (auto& buffer : into_.buffers) {
       if (!changes(buffer)) continue;
       if (buffer.values.scalar_type() != at::kFloat && !counts_batches(buffer.name, buffer.values))
-        refuse("its forward() changes the buffer " + buffer.name + ", which is " +
+        refuse(place(buffer.where) + "its forward() changes the buffer " + buffer.name + ", which is " +
                    type_name(buffer.values.scalar_type()) + ", but only float32 buffers may change",
                "make it float32");
       buffer.changes = written.by_operators.contains(*buffer.where);
@@ -299,9 +299,8 @@ class program_reader {
   std::string folder_;
   program into_{};
   value_table values_;
-  std::string samples_;  ///< Symbol of the number of samples.
-  std::unordered_set<const c10::TensorImpl*> placed_;
-  std::size_t copied_{0};  ///< Bytes of buffers that have several names.
+  std::string samples_;                                             ///< Symbol of the number of samples.
+  std::unordered_map<const c10::TensorImpl*, std::string> placed_;  ///< Parameters by their tensors.
 };
 
 }  // namespace

@@ -72,8 +72,8 @@ argument read_argument(const c10::Argument& of, const json& given, const value_t
 
 /// Inputs of the graph that nodes write.
 struct written_inputs {
-  std::unordered_set<slot> by_operators;  ///< In evaluation as well.
-  std::unordered_set<slot> by_norms;      ///< Running statistics of batch norms and instance norms, in training only.
+  std::unordered_map<slot, std::string> by_operators;  ///< In evaluation as well; where the module calls the first.
+  std::unordered_set<slot> by_norms;  ///< Running statistics of batch norms and instance norms, in training only.
 };
 
 /// Appends the nodes of a graph. Throws std::invalid_argument for what cannot be trained.

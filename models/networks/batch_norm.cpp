@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/batch_norm.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -76,12 +77,11 @@ class synchronised : public torch::autograd::Function<synchronised> {
     const at::Tensor variance = merged.narrow(0, channels, channels);
     const at::Tensor inverse = (variance + epsilon).rsqrt_();
     const double unbiased = static_cast<double>(samples) / static_cast<double>(samples - 1);
-    if (running_mean.defined()) running_mean.mul_(1 - momentum).add_(mean, momentum);
-    if (running_var.defined()) running_var.mul_(1 - momentum).add_(variance, momentum * unbiased);
+    running_mean.mul_(1 - momentum).add_(mean, momentum);
+    running_var.mul_(1 - momentum).add_(variance, momentum * unbiased);
     kept->save_for_backward({x, weight, mean, inverse});
     kept->saved_data["group"] = c10::IValue::make_capsule(group);
-    auto result = (x - spread(mean, x)).mul_(spread(scaled(inverse, weight), x));
-    return bias.defined() ? result.add_(spread(bias, x)) : result;
+    return (x - spread(mean, x)).mul_(spread(inverse * weight, x)).add_(spread(bias, x));
   }
 
   // dx = γ/σ · (dy − E[dy] − x̂ · E[dy·x̂]), where E is the mean over the group. dγ and dβ are this replica's alone;
@@ -97,14 +97,8 @@ class synchronised : public torch::autograd::Function<synchronised> {
     const at::Tensor means = group->mean(group->layer, true, own, samples).values;
     at::Tensor dx = (dy - spread(means.narrow(0, 0, channels), x))
                         .sub_(normalised.mul_(spread(means.narrow(0, channels, channels), x)))
-                        .mul_(spread(scaled(inverse, weight), x));
-    const at::Tensor of_weight = weight.defined() ? sums.narrow(0, channels, channels) : at::Tensor{};
-    return {dx, of_weight, sums.narrow(0, 0, channels), {}, {}, {}, {}, {}};
-  }
-
- private:
-  static at::Tensor scaled(const at::Tensor& inverse, const at::Tensor& weight) {
-    return weight.defined() ? inverse * weight : inverse;
+                        .mul_(spread(inverse * weight, x));
+    return {dx, sums.narrow(0, channels, channels), sums.narrow(0, 0, channels), {}, {}, {}, {}, {}};
   }
 };
 
@@ -120,11 +114,17 @@ std::shared_ptr<const norm_group> make_norm_group(group_mean mean, std::size_t l
 }
 
 at::Tensor normalise_in_training(const at::Tensor& input, const norm_settings& by, const norm_group* group) {
-  // Statistics and their exchange are float32 even if autocast has chosen a type of fewer bits.
-  if (group != nullptr)
-    return synchronised::apply(input.to(at::kFloat), by.weight, by.bias, by.running_mean, by.running_var, by.momentum,
-                               by.epsilon, group->own)
+  if (group != nullptr) {
+    values_per_channel(input);  // throws if there are no channels
+    const auto or_else = [&](const at::Tensor& given, double otherwise) {
+      return given.defined() ? given : at::full({input.size(1)}, otherwise, input.options().dtype(at::kFloat));
+    };
+    // Statistics and their exchange are float32 even if autocast has chosen a type of fewer bits.
+    return synchronised::apply(input.to(at::kFloat), or_else(by.weight, 1), or_else(by.bias, 0),
+                               or_else(by.running_mean, 0), or_else(by.running_var, 1), by.momentum, by.epsilon,
+                               group->own)
         .to(input.scalar_type());
+  }
   require_spread(values_per_channel(input));
   return at::batch_norm(input, by.weight, by.bias, by.running_mean, by.running_var, /*training=*/true, by.momentum,
                         by.epsilon, at::globalContext().userEnabledCuDNN());

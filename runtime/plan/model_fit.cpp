@@ -27,9 +27,16 @@ std::vector<std::int64_t> output_sizes(const planned_data& so_far, models::loss_
   return sizes;
 }
 
+/// Returns the key that selects the model.
+std::string key_of_model(const topology::topology& file) {
+  return file.model.file().empty() ? "model.name" : "model." + file.model.name;
+}
+
 /// Returns text such as "model.name = "gpt" does not fit data.name = "digits": ".
 std::string does_not_fit(const topology::topology& file) {
-  return "model.name = \"" + file.model.name + "\" does not fit data.name = \"" + file.data.name + "\": ";
+  const auto& path = file.model.file();
+  return key_of_model(file) + " = \"" + (path.empty() ? file.model.name : path.filename().string()) +
+         "\" does not fit data.name = \"" + file.data.name + "\": ";
 }
 
 /// Returns the models that take the samples, and the samples that the model takes, as the end of a message: "; use …".
@@ -202,14 +209,14 @@ std::vector<std::string> try_out(const planned_work& so_far, models::loss_kind l
     net.train(false);
     output = net.forward(models::made_up_samples(so_far.facts.kind, so_far.shape, samples, generator));
   } catch (const std::exception& reason) {
-    refuse(file, "model.name", about + models::reason_of(reason) + other_choices(so_far));
+    refuse(file, key_of_model(file), about + models::reason_of(reason) + other_choices(so_far));
   }
   const auto expected = output_sizes(so_far, loss, samples);
   if (output.sizes() == at::IntArrayRef{expected} && output.is_floating_point()) {
     try_out_bfloat16(so_far, net, samples);
     return warnings_of_output(output, loss);
   }
-  refuse(file, "model.name",
+  refuse(file, key_of_model(file),
          about + "for " + std::to_string(samples) + " samples of " + sizes_text(so_far.shape.input) + " it returns " +
              (output.is_floating_point() ? "" : "integers, ") + "[" + sizes_text(output.sizes()) + "], but the loss " +
              models::name_of(loss) + " requires [" + sizes_text(expected) + "]; change its last layer, or model.loss");
@@ -223,7 +230,7 @@ std::string note_on_missing_gradients(const planned_model& so_far, models::netwo
   try {
     missing = models::without_gradient(net, so_far.shape, so_far.loss, facts.kind, facts.sequences);
   } catch (const std::exception& reason) {
-    refuse(so_far.file, "model.name",
+    refuse(so_far.file, key_of_model(so_far.file),
            does_not_fit(so_far.file) + "a training step fails: " + models::reason_of(reason) + other_choices(so_far));
   }
   if (missing.empty()) return {};

@@ -78,8 +78,8 @@ struct data_settings {
   std::vector<std::string> inputs;  ///< Names or numbers of columns of a table; so are the next two.
   std::string label, target;
   std::optional<bool> header;
-  std::int64_t batch_size{32};  ///< Per worker; if global_batch_size is set, a worker's share of it.
-  std::vector<std::int64_t> batch_sizes;  ///< Those of all workers; if not empty, batch_size is the largest.
+  std::int64_t batch_size{32};            ///< Per worker; if global_batch_size is set, a worker's share of it.
+  std::vector<std::int64_t> batch_sizes;  ///< One for each worker, of which batch_size is the largest, or empty.
   std::optional<std::int64_t> global_batch_size;
   std::optional<std::int64_t> micro_batch_size;  ///< Divides batch_size. If unset, the same as batch_size.
   bool shuffle{true};

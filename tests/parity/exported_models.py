@@ -78,7 +78,7 @@ class Unet(nn.Module):
     def __init__(self, p):
         super().__init__()
         self.down = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.GroupNorm(2, 8), nn.SiLU(),
-                                  nn.BatchNorm2d(8, track_running_stats=False))
+                                  nn.BatchNorm2d(8, affine=False, track_running_stats=False))
         self.bottom = nn.Sequential(nn.Conv2d(8, 16, 3, 2, 1), nn.InstanceNorm2d(16, affine=True, track_running_stats=True),
                                     nn.SiLU(), nn.Dropout2d(p))
         self.up = nn.ConvTranspose2d(16, 8, 2, 2)
@@ -189,7 +189,8 @@ class Tied(nn.Module):
 
 
 class Frozen(nn.Module):
-    """With a frozen layer, a buffer of doubles, one of integers, and one that is not in the state_dict."""
+    """With a frozen layer, a buffer of doubles, one of integers, one that is not in the state_dict, and a layer with two
+    names."""
 
     def __init__(self, p):
         super().__init__()
@@ -199,7 +200,7 @@ class Frozen(nn.Module):
         self.register_buffer("scale", torch.linspace(0.5, 1.5, 16, dtype=torch.float64))
         self.register_buffer("order", torch.arange(15, -1, -1))
         self.register_buffer("shift", torch.linspace(-1, 1, 16), persistent=False)
-        self.norm = nn.BatchNorm1d(16)
+        self.norm = self.same_norm = nn.BatchNorm1d(16)
         self.rest = nn.Sequential(nn.Dropout(p), nn.Linear(16, 5))
 
     def forward(self, x):

@@ -100,6 +100,11 @@ TEST_CASE("whether there is a header can be said") {
   CHECK(refusal("a,b,c\n1,2,x\n", [](auto& from) { from.header = false; }) ==
         "rows.csv:1: column \"0\" has \"a\", which is not a number; leave it out of data.inputs, or replace its values "
         "by numbers");
+  const std::string named = "0,1,kind\n1,2,rose\n3,4,iris\n";  // names that are numbers
+  CHECK(load(named).train->size() == 3);
+  CHECK(load(named, [](auto& from) { from.label = "kind"; }).train->size() == 2);
+  CHECK(refusal("a,b,c\n1;5,2;5,x\n").ends_with("; if the row has the names of the columns, set data.header = true"));
+  CHECK(load("\"a; b; c; d\",length,kind\n1,2,x\n3,4,y\n").sample_shape == std::vector<std::int64_t>{2});
 }
 
 TEST_CASE("a test file has the classes and columns of the training file") {
@@ -108,13 +113,19 @@ TEST_CASE("a test file has the classes and columns of the training file") {
   CHECK(refusal(flowers, {}, "width,length,kind\n9,9,iris\n8,8,tulip\n") ==
         "test.csv:3: column \"kind\" has the label \"tulip\", which does not occur in the training set");
   CHECK(refusal(flowers, {}, "length,width,kind\n9,9,iris\n") ==
-        "test.csv: its columns differ from those of rows.csv; expected the same columns in both files, or data.inputs");
+        "test.csv: its columns differ from those of rows.csv; expected the same inputs and the same target in both "
+        "files");
+  CHECK(refusal(
+            "a,k\n1,x\n2,y\n", [](auto& from) { from.inputs = {"a"}; }, "a,k,other\n1,x,y\n")
+            .ends_with("expected the same inputs and the same target in both files"));
 }
 
 TEST_CASE("a table that cannot be used is refused with the row") {
   const auto of_target = [](auto& from) { from.target = "y"; };
   CHECK(refusal("").ends_with("the file has no rows; expected one sample in each line, values separated by commas"));
-  CHECK(refusal("a\n1\n") == "rows.csv:1: there is only one column; expected numbers and a target");
+  CHECK(refusal("a\n1\n") ==
+        "rows.csv:1: there is only one column; expected numbers and a target, separated by commas, "
+        "semicolons or tabs");
   CHECK(refusal("x,y\n") != "");
   CHECK(refusal("x,y\n1,2\n3\n", of_target) ==
         "rows.csv:3: the row has 1 values, but the first has 2; expected equal numbers");

@@ -295,18 +295,17 @@ TEST_CASE("what cannot be trained is refused before the first step") {
   CHECK(refused([](auto& parts) {
           parts.nodes[3]["target"] = "torch.ops.mine.layer.default";
         }).starts_with("net.py:7: mine.layer.default: it is a custom operator, which this program does not have"));
-  CHECK(
-      refused([](auto& parts) {
-        parts.nodes[2]["inputs"][0]["arg"] = as_tensor("b_scale");
-      }).starts_with("its forward() changes the buffer scale, which is float64, but only float32 buffers may change"));
+  CHECK(refused([](auto& parts) { parts.nodes[2]["inputs"][0]["arg"] = as_tensor("b_scale"); })
+            .starts_with("net.py:7: its forward() changes the buffer scale, which is float64, but only float32 buffers "
+                         "may change"));
   CHECK(refused([](auto& parts) {
           parts.nodes[2]["inputs"][0]["arg"] = as_tensor("x");
-        }).starts_with("its forward() changes its input"));
+        }).starts_with("net.py:7: its forward() changes its input"));
   CHECK(refused([](auto& parts) { parts.torch_version = "2.12.0"; }).starts_with("it was written by PyTorch 2.12.0"));
   CHECK(refused([](auto& parts) { parts.output = "x"; }).starts_with("its forward() returns its input or a tensor of"));
   CHECK(refused([](auto& parts) {
           parts.nodes[2]["inputs"][0]["arg"] = as_tensor("p_w");
-        }).starts_with("its forward() changes the parameter w"));
+        }).starts_with("net.py:7: its forward() changes the parameter w"));
   CHECK(refused([](auto& parts) {
           parts.nodes[1]["outputs"] = json::array();
         }).starts_with("_operator.mul: it has no result"));
