@@ -1,6 +1,7 @@
 #include "troupe/models/networks/script.hpp"
 
 #include "troupe/models/networks/model_file.hpp"
+#include "troupe/models/networks/network.hpp"
 #include "troupe/models/networks/torch_file.hpp"
 
 #include <ATen/core/Tensor.h>
