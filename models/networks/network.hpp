@@ -90,8 +90,8 @@ using group_mean =
 
 /// How many samples a batch may have.
 struct batch_range {
-  std::int64_t least{0};
-  std::int64_t most{std::numeric_limits<std::int64_t>::max()};
+  std::int64_t least{0};                                        ///< Smallest number of samples.
+  std::int64_t most{std::numeric_limits<std::int64_t>::max()};  ///< Largest number of samples.
 };
 
 /// A network in training or evaluation.
