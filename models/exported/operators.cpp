@@ -158,12 +158,12 @@ const std::unordered_set<std::string_view>& internal_operators() {
                                                         "_weight_norm",
                                                         "_weight_norm_interface",
                                                         "_shape_as_tensor",
+                                                        "_conj",
+                                                        "_upsample_bicubic2d_aa",
                                                         "_upsample_bilinear2d_aa",
                                                         "_upsample_nearest_exact1d",
                                                         "_upsample_nearest_exact2d",
-                                                        "_upsample_nearest_exact3d",
-                                                        "_conj",
-                                                        "_upsample_bicubic2d_aa"};
+                                                        "_upsample_nearest_exact3d"};
   return all;
 }
 
@@ -258,8 +258,8 @@ known_operator find_operator(const std::string& target) {
   auto op = c10::Dispatcher::singleton().findSchema({"aten::" + name, overload == "default" ? "" : overload});
   if (!op) refuse("is not an operator of this LibTorch");
   static const std::unordered_set<std::string_view> depending_on_arguments{"index", "_unsafe_index", "one_hot"};
-  const auto by_values = op->hasTag(at::Tag::dynamic_output_shape) && !depending_on_arguments.contains(name);
-  if (by_values || (op->hasTag(at::Tag::data_dependent_output) && name != "one_hot") || name == "item")
+  const auto by_values = op->hasTag(at::Tag::dynamic_output_shape) || op->hasTag(at::Tag::data_dependent_output);
+  if ((by_values && !depending_on_arguments.contains(name)) || name == "item")
     refuse("returns a shape or a number that depends on the values of tensors");
 
   const auto qualified = op->schema().name() + (overload == "default" ? "" : "." + overload);

@@ -120,8 +120,7 @@ class node_reader {
     }
     if (schema.name() == "aten::one_hot" && (!constant_at(made, 1).isInt() || constant_at(made, 1).toInt() < 0))
       throw std::invalid_argument(
-          "the number of its classes depends on the values of tensors; give num_classes, and export "
-          "the module again");
+          "the number of its classes depends on the values of tensors; give num_classes, and export the module again");
     note_training(given, schema, made);
     note_writes(given, schema, made);
   }

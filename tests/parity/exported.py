@@ -46,12 +46,13 @@ precision = "{precision}"
 
 def file(name, model, steps=2, settings="", batch=BATCH, shuffle="false", lr=LR, workers=1,
          loop='loop = ["gradient", "apply"]', exchange="", seed=1, precision="float32"):
-    return write(f"{name}.toml", FILE.format(model=model, steps=steps, settings=settings, batch=batch, shuffle=shuffle,
-                                             lr=lr, workers=workers, loop=loop, exchange=exchange, seed=seeded(seed), precision=precision))
+    return write(f"{name}.toml", FILE.format(
+        model=model, steps=steps, settings=settings, batch=batch, shuffle=shuffle, lr=lr, workers=workers, loop=loop,
+        exchange=exchange, seed=seeded(seed), precision=precision))
 
 
-def run(name, *arguments, **values):
-    troupe("run", file(name, **values), "--out", name, "--overwrite", *arguments)
+def run(name, **values):
+    troupe("run", file(name, **values), "--out", name, "--overwrite")
     return weights(name)
 
 
@@ -158,11 +159,11 @@ def test_twenty_steps_and_evaluation_are_those_of_pytorch():
     of_all(check_steps, 20)
 
 
-def several(name, model, wiring, spread=(), seed=1, settings="", p=0.25):
+def several(name, model, wiring, spread=(), seed=1):
     """Trains four workers under a wiring; `spread` over processes. Returns the bytes of the weights."""
     loop, exchange = wiring
     path = file(name, model, steps=3, batch=4, shuffle="true", workers=4, loop=f"loop = [{loop}]", exchange=exchange,
-                seed=seed, settings=settings)
+                seed=seed)
     if spread:
         write(path, pathlib.Path(path).read_text().replace("count = 4\n", "") + node_tables(spread))
     troupe("run", path, "--out", name, "--overwrite")
