@@ -1,6 +1,7 @@
 #include "troupe/runtime/topology/constraints.hpp"
 
 #include "troupe/files/text.hpp"
+#include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/paths.hpp"
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/suggest.hpp"
