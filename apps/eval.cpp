@@ -1,6 +1,7 @@
 // troupe eval WEIGHTS: loss and accuracy of saved weights.
 #include "troupe/algorithms/rules/evaluate.hpp"
 #include "troupe/apps/commands.hpp"
+#include "troupe/apps/console/plugin_option.hpp"
 #include "troupe/files/error.hpp"
 #include "troupe/files/text.hpp"
 #include "troupe/models/networks/model_file.hpp"
@@ -23,6 +24,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <deque>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -49,7 +51,7 @@ struct eval_options {
 template <class Kind>
 const Kind& kind_of(const eval_options& given, const std::string& flag, const std::string& asked,
                     const std::string& written, const Kind* (*find)(const std::string&),
-                    const std::vector<Kind>& kinds) {
+                    const std::deque<Kind>& kinds) {
   const auto& name = asked.empty() ? written : asked;
   if (name.empty())
     throw input_error(given.weights.string() + ": the file does not record its " + flag + "; give it with --" + flag);
@@ -57,13 +59,15 @@ const Kind& kind_of(const eval_options& given, const std::string& flag, const st
   std::vector<std::string> names;
   for (const auto& kind : kinds) names.push_back(kind.name);
   throw input_error((asked.empty() ? given.weights.string() + ": unknown " : "unknown --") + flag + " \"" + name +
-                    "\"; expected " + text::listed(names) + topology::did_you_mean(name, names));
+                    "\"; expected " + text::listed(names) + topology::did_you_mean(name, names) +
+                    ", or --plugin FILE with the plug-in that registers it");
 }
 
-models::loss_kind loss_of(const std::string& name, const models::network& net) {
-  for (const auto kind : models::loss_kinds)
-    if (name == models::name_of(kind)) return kind;
-  return net.loss();
+/// Throws input_error if the weights were trained with a loss that this program does not have.
+void require_loss(const eval_options& given, const std::string& name) {
+  if (name.empty() || models::find_loss(name) != nullptr) return;
+  throw input_error(given.weights.string() + ": the weights were trained with the loss \"" + name +
+                    "\", which this program does not have; give the plug-in that registers it with --plugin FILE");
 }
 
 /// Makes the model with the shape that it was trained with. For weights of other programs, uses the shape of the data.
@@ -132,7 +136,16 @@ std::vector<std::string> made_by(const eval_options& given, const checkpoint::mo
     const auto of_model = std::any_of(model.reads.begin(), model.reads.end(), [&](const auto& key) {
       return key != "script" && key != "exported" && sets("model." + key);
     });
-    if (of_data || of_model || sets("run.seed") || sets("data.validation")) settings.push_back(setting);
+    const auto of_kind = [&](const char* section, const std::vector<troupe::setting>& rows) {
+      return std::any_of(rows.begin(), rows.end(),
+                         [&](const auto& row) { return sets(std::string(section) + "." + row.name); });
+    };
+    const auto* loss = models::find_loss(card.loss);
+    if (of_kind("model", model.settings) || of_kind("data", data.settings) ||
+        (loss != nullptr && of_kind("model", loss->settings)))
+      settings.push_back(setting);
+    else if (of_data || of_model || sets("run.seed") || sets("data.validation"))
+      settings.push_back(setting);
   }
   return settings;
 }
@@ -191,9 +204,11 @@ void eval(const eval_options& given) {
   const auto card = checkpoint::card_of(given.weights, content);
   const auto& model = kind_of(given, "model", given.model, card.model, models::find_network, models::network_kinds());
   require_module(given, model, card.model);
+  require_loss(given, card.loss);
   const auto& data = kind_of(given, "data", given.data, card.data, data::find_dataset, data::dataset_kinds());
 
   std::string file = "data.name = \"" + data.name + "\"\nmodel.name = \"" + model.name + "\"\n";
+  if (!card.loss.empty()) file += "model.loss = \"" + card.loss + "\"\n";
   for (const auto& setting : made_by(given, card, model, data)) file += setting + "\n";
   auto topology = topology::parse(file, given.weights, given.overrides);
   if (!given.dir.empty()) topology.data.dir = given.dir;
@@ -225,7 +240,8 @@ void eval(const eval_options& given) {
   std::vector<rules::class_counts> counts;
   const activity evaluating{"the evaluation", topology.run.timeout, "run.timeout"};
   const rules::evaluation_options how{.batch_size = batch_size, .top_k = given.top_k};
-  const auto measured = *rules::evaluate(*net, set, scale, loss_of(card.loss, *net), how, nullptr,
+  const auto loss = card.loss.empty() ? net->loss() : models::loss_function{card.loss, topology.model.options};
+  const auto measured = *rules::evaluate(*net, set, scale, loss, how, nullptr,
                                          given.per_class ? &counts : nullptr);  // never cancelled
   if (!std::isfinite(measured.loss))
     throw input_error(given.weights.string() +
@@ -276,6 +292,7 @@ void add_eval(CLI::App& app, int& status) {
   command->add_option("--top-k", given->top_k, "Also print how often the true class is among the K highest scores")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
   command->add_flag("--json", given->json, "Print one JSON object");
+  add_plugin_option(*command);
   command->callback([given, &status] {
     eval(*given);
     status = 0;

@@ -1,7 +1,7 @@
 // troupe explain KEY...: what a key of the topology file means, its type, range and default.
-#include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/console/page.hpp"
+#include "troupe/apps/console/plugin_option.hpp"
 #include "troupe/files/error.hpp"
 #include "troupe/files/json.hpp"
 #include "troupe/files/text.hpp"
@@ -28,10 +28,11 @@ using json = files::json;
 /// A key under the name by which it is explained.
 struct entry {
   std::string section;
-  std::string kind;  ///< Kind of the exchange that has the key, or empty.
+  std::string kind;  ///< Kind that has the key, such as "ring"; empty if all have it.
   setting row;
+  std::string of{};  ///< Key that names the kind, such as "kind"; empty if there is none.
   std::string name() const { return section.empty() ? row.name : section + "." + row.name; }
-  /// Returns the name and, for a key of one kind of exchange, the kind.
+  /// Returns the name and, for a key of one kind, the kind.
   std::string label() const { return name() + (kind.empty() ? "" : " (" + kind + ")"); }
 };
 
@@ -39,10 +40,9 @@ std::vector<entry> all_entries() {
   std::vector<entry> entries;
   for (const topology::section& section : topology::sections()) {
     for (const topology::key& key : section.keys) entries.push_back({section.name, "", key.row});
-    if (section.name != "exchange") continue;
-    for (const exchange_kind& kind : exchange_kinds()) {
-      for (const setting& row : kind.settings) entries.push_back({section.name, kind.name, row});
-    }
+    for (const auto& kinds : section.kinds)
+      for (const auto& kind : kinds.all())
+        for (const setting& row : *kind.settings) entries.push_back({section.name, kind.name, row, kinds.key});
   }
   return entries;
 }
@@ -86,16 +86,16 @@ std::string default_of(const setting& row) {
   return text.substr(begin, end - begin);
 }
 
-/// Returns whether the keys of two kinds of exchanges are the same, word for word.
+/// Returns whether the keys of two kinds are the same, word for word.
 bool is_same(const setting& one, const setting& other) {
   return one.name == other.name && one.explanation == other.explanation &&
          topology::expectation(one) == topology::expectation(other) && default_of(one) == default_of(other);
 }
 
-/// Prints an entry that several `kinds` of exchanges have; none for other keys.
+/// Prints an entry that several `kinds` have; none for other keys.
 void print_in_full(const entry& each, const std::vector<std::string>& kinds) {
   const setting& row = each.row;
-  const std::string suffix = kinds.empty() ? "" : "  (kind = " + text::listed(text::in_quotes(kinds)) + ")";
+  const std::string suffix = kinds.empty() ? "" : "  (" + each.of + " = " + text::listed(text::in_quotes(kinds)) + ")";
   std::cout << each.name() << suffix << "\n";
   print_wrapped("", 2, row.explanation, columns());
   print_wrapped("  value", 11, topology::expectation(row), columns());
@@ -110,7 +110,7 @@ void print_in_brief(const std::vector<entry>& entries) {
 
 json to_json(const entry& each) {
   json result = {{"key", each.name()}};
-  if (!each.kind.empty()) result["kind"] = each.kind;
+  if (!each.kind.empty()) result[each.of] = each.kind;
   result.update(files::parse_json(topology::json_schema(each.row)));
   return result;
 }
@@ -120,7 +120,7 @@ struct explain_options {
   bool as_json{false}, as_markdown{false}, as_schema{false};
 };
 
-/// Prints the entries `found`, which `word` names: each key once, with the kinds of exchanges that share it.
+/// Prints the entries `found`, which `word` names: each key once, with the kinds that share it.
 void print_in_full(const std::string& word, std::vector<entry> found) {
   if (const topology::section* section = topology::find_section(word)) {
     const std::string label = "[" + section->name + "]  ";
@@ -131,7 +131,7 @@ void print_in_full(const std::string& word, std::vector<entry> found) {
     const entry current = found.front();
     std::vector<std::string> kinds;
     std::erase_if(found, [&](const entry& other) {
-      const bool same = other.section == current.section && is_same(other.row, current.row);
+      const bool same = other.section == current.section && other.of == current.of && is_same(other.row, current.row);
       if (same && !other.kind.empty()) kinds.push_back(other.kind);
       return same;
     });
@@ -179,6 +179,7 @@ void add_explain(CLI::App& app, int&) {
   command->add_flag("--json", given->as_json, "Print JSON with the keywords of JSON Schema");
   command->add_flag("--schema", given->as_schema, "Print the JSON Schema of the topology file, for editors");
   command->add_flag("--markdown", given->as_markdown)->group("");  // makes docs/topology.md
+  add_plugin_option(*command);
   command->callback([given] { explain(*given); });
 }
 

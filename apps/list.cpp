@@ -1,9 +1,11 @@
-// troupe list: the models, data sets, exchanges and optimizers that a topology file can name, with their settings.
+// troupe list: the models, losses, data sets, exchanges and optimizers that a topology file can name, with their
+// settings.
 #include "troupe/algorithms/exchange/kinds/catalogue.hpp"
 #include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/algorithms/training/optimizer_kinds.hpp"
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/console/page.hpp"
+#include "troupe/apps/console/plugin_option.hpp"
 #include "troupe/data/sets/dataset.hpp"
 #include "troupe/files/error.hpp"
 #include "troupe/files/json.hpp"
@@ -43,22 +45,23 @@ struct group {
 
 std::vector<group> groups() {
   std::vector<group> all = {{"models", "model.name", {}},
+                            {"losses", "model.loss", {}},
                             {"data", "data.name", {}},
                             {"exchanges", "exchange.kind", {}},
                             {"optimizers", "optimizer.name", {}}};
-  for (const models::network_kind& kind : models::network_kinds()) {
-    all[0].items.push_back({kind.name, kind.explanation});
-  }
-  for (const data::dataset_kind& kind : data::dataset_kinds()) all[1].items.push_back({kind.name, kind.explanation});
+  for (const auto& kind : models::network_kinds()) all[0].items.push_back({kind.name, kind.explanation, kind.settings});
+  for (const auto& kind : models::loss_kinds()) all[1].items.push_back({kind.name, kind.explanation, kind.settings});
+  for (const auto& kind : data::dataset_kinds()) all[2].items.push_back({kind.name, kind.explanation, kind.settings});
   for (const exchange_kind& kind : exchange_kinds()) {
-    all[2].items.push_back({kind.name, kind.explanation, kind.settings, &kind});
+    all[3].items.push_back({kind.name, kind.explanation, kind.settings, &kind});
   }
   const topology::section& optimizer = *topology::find_section("optimizer");
   for (const optimizer_kind& kind : optimizer_kinds()) {
     std::vector<setting> settings;
     for (const topology::key& key : optimizer.keys)
       if (key.row.name != "name" && goes_by(kind, key.row.name)) settings.push_back(key.row);
-    all[3].items.push_back({kind.name, kind.explanation, settings});
+    settings.insert(settings.end(), kind.settings.begin(), kind.settings.end());
+    all[4].items.push_back({kind.name, kind.explanation, settings});
   }
   return all;
 }
@@ -175,12 +178,13 @@ json to_json(const std::vector<group>& groups) {
 
 void add_list(CLI::App& app, int&) {
   CLI::App* command =
-      app.add_subcommand("list", "List models, data sets, exchanges and optimizers, with their settings");
+      app.add_subcommand("list", "List models, losses, data sets, exchanges and optimizers, with their settings");
   const auto name = std::make_shared<std::string>();
   const auto as_json = std::make_shared<bool>(false);
   const auto as_markdown = std::make_shared<bool>(false);
-  command->add_option("WHAT", *name, "What to list: models, data, exchanges or optimizers (default: all)");
+  command->add_option("WHAT", *name, "What to list: models, losses, data, exchanges or optimizers (default: all)");
   command->add_flag("--json", *as_json, "Print JSON");
+  add_plugin_option(*command);
   command->add_flag("--markdown", *as_markdown)->group("");  // makes the table of docs/algorithms.md
   command->callback([name, as_json, as_markdown] {
     const std::vector<group> groups = chosen(*name);

@@ -1,5 +1,4 @@
 // troupe man [COMMAND]: the manual, generated from the options of the commands and the table of keys.
-#include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/apps/commands.hpp"
 #include "troupe/apps/console/command_line.hpp"
 #include "troupe/files/error.hpp"
@@ -185,12 +184,12 @@ std::string topology_page() {
     text += section.name.empty() ? ".SH TOP OF THE FILE\n" : ".SH [" + section.name + "]\n";
     text += roff(section.explanation) + "\n";
     for (const auto& key : section.keys) text += entry(key.row);
-    if (section.name != "exchange") continue;
-    for (const auto& kind : exchange_kinds()) {
-      if (kind.settings.empty()) continue;
-      text += ".SS kind = \"" + escaped(kind.name) + "\"\n" + roff(kind.explanation) + "\n";
-      for (const auto& row : kind.settings) text += entry(row);
-    }
+    for (const auto& kinds : section.kinds)
+      for (const auto& kind : kinds.all()) {
+        if (kind.settings->empty()) continue;
+        text += ".SS " + kinds.key + " = \"" + escaped(kind.name) + "\"\n" + roff(kind.explanation) + "\n";
+        for (const auto& row : *kind.settings) text += entry(row);
+      }
   }
   return text + ".SH SEE ALSO\n" + bold("troupe") + "(1)\n";
 }

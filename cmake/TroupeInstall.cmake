@@ -3,7 +3,14 @@ include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/Troupe)
 
 # Programs link troupe::troupe, which is all that a run needs, troupe::command, which adds the command, or troupe::client,
-# with which they attach to a run, without LibTorch.
+# with which they attach to a run, without LibTorch. Plug-ins link troupe::plugin, which has the headers but none of the
+# libraries: they use those of the command that loads them.
+add_library(troupe_plugin INTERFACE)
+target_include_directories(troupe_plugin INTERFACE "$<BUILD_INTERFACE:${TROUPE_INCLUDE_ROOTS}>"
+  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_link_libraries(troupe_plugin INTERFACE troupe_torch troupe_options)
+target_compile_features(troupe_plugin INTERFACE cxx_std_20)
+set_target_properties(troupe_plugin PROPERTIES EXPORT_NAME plugin)
 add_library(troupe_client INTERFACE)
 target_link_libraries(troupe_client INTERFACE troupe_net)
 target_compile_features(troupe_client INTERFACE cxx_std_20)
@@ -18,7 +25,7 @@ foreach(storey files net models data algorithms actors runtime tools)
 endforeach()
 set_target_properties(troupe_apps PROPERTIES EXPORT_NAME command)
 install(TARGETS troupe_client troupe_net troupe_files troupe_options EXPORT TroupeClientTargets)
-install(TARGETS troupe_package troupe_apps troupe_tools troupe_runtime troupe_actors troupe_algorithms troupe_data troupe_models
+install(TARGETS troupe_package troupe_plugin troupe_apps troupe_tools troupe_runtime troupe_actors troupe_algorithms troupe_data troupe_models
   EXPORT TroupeTargets)
 install(TARGETS troupe)
 

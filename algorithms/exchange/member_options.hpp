@@ -6,8 +6,8 @@
 #include "troupe/algorithms/messages/state_dict.hpp"
 #include "troupe/algorithms/rules/mixing_schedule.hpp"
 #include "troupe/algorithms/rules/schedule.hpp"
-#include "troupe/algorithms/support/setting.hpp"
 #include "troupe/algorithms/training/optimizer.hpp"
+#include "troupe/files/setting.hpp"
 #include "troupe/models/storage/buffer_pool.hpp"
 #include "troupe/models/storage/flat.hpp"
 

@@ -8,10 +8,11 @@
 #include "troupe/algorithms/exchange/member_options.hpp"
 #include "troupe/algorithms/messages/part.hpp"
 #include "troupe/algorithms/support/memory_writes.hpp"
-#include "troupe/algorithms/support/setting.hpp"
+#include "troupe/files/setting.hpp"
 #include "troupe/models/storage/flat.hpp"
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -140,11 +141,14 @@ setting buffers_setting();
 bool mixes_buffers(const setting_values& settings);
 
 /// Returns all kinds, in the order in which `troupe list` shows them.
-const std::vector<exchange_kind>& exchange_kinds();
+const std::deque<exchange_kind>& exchange_kinds();
 
-/// Adds a kind, or replaces the kind with the same name. Call it first in a program's main(), because readers of the
-/// kinds (parser, plan) keep what they have read.
+/// Adds a kind, or replaces the kind with the same name. Call it first in a program's main(), or from a plug-in,
+/// because readers of the kinds (parser, plan) keep what they have read.
 void register_exchange(exchange_kind kind);
+
+/// Takes what has been registered since the built-in kinds were made, such as graphs, into their settings.
+void renew_exchange_kinds();
 
 /// Returns the kind of this name, or nullptr.
 const exchange_kind* find_exchange(const std::string& name);

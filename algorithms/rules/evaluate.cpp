@@ -13,12 +13,12 @@ namespace troupe::rules {
 namespace {
 
 /// Returns whether the output has a score for each class. Otherwise, one score separates two classes.
-bool has_score_of_each(models::loss_kind loss) {
-  return loss == models::loss_kind::cross_entropy || loss == models::loss_kind::nll;
+bool has_score_of_each(const models::loss_function& loss) {
+  return loss.takes(models::loss_input::class_scores);
 }
 
 /// Returns the predicted class of each sample: [N], or [N, T] for text.
-at::Tensor classes_of(models::loss_kind loss, const at::Tensor& output) {
+at::Tensor classes_of(const models::loss_function& loss, const at::Tensor& output) {
   return has_score_of_each(loss) ? output.argmax(-1) : output.gt(0).to(at::kLong);
 }
 
@@ -40,7 +40,7 @@ struct sums {
   double loss{0}, correct{0}, in_top_k{0}, targets{0};
   bool has_classes{true};
 
-  void add(models::loss_kind kind, const at::Tensor& output, const at::Tensor& target,
+  void add(const models::loss_function& kind, const at::Tensor& output, const at::Tensor& target,
            std::optional<std::int64_t> top_k, std::vector<class_counts>* by_class) {
     loss += models::mean_loss(kind, output, target).item<double>() * static_cast<double>(target.size(0));
     targets += static_cast<double>(target.numel());
@@ -86,7 +86,7 @@ std::int64_t evaluated_samples(std::int64_t samples, const evaluation_options& h
 }
 
 std::optional<evaluation> evaluate(models::network& net, const data::dataset& set, const data::normalisation& scale,
-                                   models::loss_kind loss, const evaluation_options& how,
+                                   const models::loss_function& loss, const evaluation_options& how,
                                    const std::atomic<bool>* cancelled, std::vector<class_counts>* by_class) {
   const c10::NoGradGuard no_gradients;
   net.train(false);

@@ -46,7 +46,7 @@ std::int64_t evaluated_samples(std::int64_t samples, const evaluation_options& h
 /// of each class, or stays empty for regression. Leaves `net` in evaluation mode. Returns nothing once `cancelled` (may
 /// be null) is set. Throws std::invalid_argument if no sample is left to evaluate.
 std::optional<evaluation> evaluate(models::network& net, const data::dataset& set, const data::normalisation& scale,
-                                   models::loss_kind loss, const evaluation_options& how,
+                                   const models::loss_function& loss, const evaluation_options& how,
                                    const std::atomic<bool>* cancelled = nullptr,
                                    std::vector<class_counts>* by_class = nullptr);
 

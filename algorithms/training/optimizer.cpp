@@ -55,6 +55,7 @@ std::unique_ptr<optimizer> make_optimizer(const optimizer_options& options) {
   const auto* kind = find_optimizer(options.name);
   if (kind == nullptr) throw std::invalid_argument("unknown optimizer '" + options.name + "'");
   auto result = kind->make(options);
+  if (!result) throw std::invalid_argument("it was not made");
   if (options.clip_norm) return std::make_unique<clipping>(std::move(result), *options.clip_norm);
   return result;
 }

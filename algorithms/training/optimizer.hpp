@@ -4,6 +4,7 @@
 #include "troupe/algorithms/messages/part.hpp"
 #include "troupe/algorithms/messages/state_dict.hpp"
 #include "troupe/algorithms/rules/learning_rate.hpp"
+#include "troupe/files/setting.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -40,6 +41,7 @@ struct optimizer_options {
   /// may give no gradient to some of them; otherwise empty. See rules/missing_gradients.hpp.
   std::vector<range> tensors{};
   std::optional<std::int64_t> parameters{};  ///< Number of parameters if known; restore() then checks it.
+  setting_values settings{};                 ///< Values of optimizer_kind::settings.
 };
 
 /// An optimizer whose state (momentum, moments) reflects the steps it has taken. One thread at a time.

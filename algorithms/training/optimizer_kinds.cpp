@@ -2,6 +2,7 @@
 
 #include "troupe/algorithms/training/libtorch_optimizers.hpp"
 #include "troupe/algorithms/training/novograd.hpp"
+#include "troupe/files/kind_list.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -12,37 +13,52 @@
 
 namespace troupe {
 
-const std::vector<optimizer_kind>& optimizer_kinds() {
-  static const std::vector<optimizer_kind> kinds{
-      {.name = "sgd",
-       .explanation = "SGD: v = momentum·v + g + weight_decay·p; p = p - lr·v.",
-       .reads = {"momentum", "nesterov"},
-       .make = make_sgd},
-      {.name = "adam",
-       .explanation = "Adam (Kingma and Ba 2015, algorithm 1), with weight_decay·p added to the gradient and betas of "
-                      "[0.9, 0.999] by default.",
-       .reads = {"betas", "eps"},
-       .make = make_adam},
-      {.name = "adamw",
-       .explanation = "AdamW (Loshchilov and Hutter 2019, algorithm 2): like adam, but p = p - lr·weight_decay·p is a "
-                      "separate update.",
-       .reads = {"betas", "eps"},
-       .make = make_adamw},
-      {.name = "novograd",
-       .explanation = "NovoGrad (Ginsburg et al. 2019) as in the package torch_optimizer. For each tensor, v = beta2·v "
-                      "+ (1-beta2)·|g|², starting from v = |g|²; m = beta1·m + g/(√v+eps) + weight_decay·p; p = p - "
-                      "lr·m. The default betas are [0.95, 0.0].",
-       .reads = {"betas", "eps", "grad_averaging", "moment_start"},
-       .by_layer = true,
-       .make = make_novograd},
-  };
+namespace {
+
+kind_list<optimizer_kind>& optimizers() {
+  static kind_list<optimizer_kind> kinds{
+      "an optimizer",
+      {
+          {.name = "sgd",
+           .explanation = "SGD: v = momentum·v + g + weight_decay·p; p = p - lr·v.",
+           .reads = {"momentum", "nesterov"},
+           .make = make_sgd},
+          {.name = "adam",
+           .explanation =
+               "Adam (Kingma and Ba 2015, algorithm 1), with weight_decay·p added to the gradient and betas of "
+               "[0.9, 0.999] by default.",
+           .reads = {"betas", "eps"},
+           .make = make_adam},
+          {.name = "adamw",
+           .explanation =
+               "AdamW (Loshchilov and Hutter 2019, algorithm 2): like adam, but p = p - lr·weight_decay·p is a "
+               "separate update.",
+           .reads = {"betas", "eps"},
+           .make = make_adamw},
+          {.name = "novograd",
+           .explanation =
+               "NovoGrad (Ginsburg et al. 2019) as in the package torch_optimizer. For each tensor, v = beta2·v "
+               "+ (1-beta2)·|g|², starting from v = |g|²; m = beta1·m + g/(√v+eps) + weight_decay·p; p = p - "
+               "lr·m. The default betas are [0.95, 0.0].",
+           .reads = {"betas", "eps", "grad_averaging", "moment_start"},
+           .by_layer = true,
+           .make = make_novograd},
+      }};
   return kinds;
 }
 
+}  // namespace
+
+const std::deque<optimizer_kind>& optimizer_kinds() {
+  return optimizers().all();
+}
+
 const optimizer_kind* find_optimizer(const std::string& name) {
-  const auto& kinds = optimizer_kinds();
-  const auto found = std::find_if(kinds.begin(), kinds.end(), [&](const auto& kind) { return kind.name == name; });
-  return found == kinds.end() ? nullptr : &*found;
+  return optimizers().find(name);
+}
+
+void register_optimizer(optimizer_kind kind) {
+  optimizers().add(std::move(kind));
 }
 
 bool goes_by(const optimizer_kind& kind, const std::string& key) {

@@ -4,6 +4,8 @@
 
 #include "troupe/algorithms/training/optimizer.hpp"
 
+#include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,18 +13,26 @@
 
 namespace troupe {
 
+/// An optimizer that a topology file can name.
 struct optimizer_kind {
-  std::string name;
-  std::string explanation;         ///< One line that states the update.
-  std::vector<std::string> reads;  ///< Keys that only some optimizers use, such as momentum, betas, grad_averaging.
-  bool by_layer{false};            ///< Treats each of optimizer_options::tensors as a unit.
-  std::unique_ptr<optimizer> (*make)(const optimizer_options&);
+  std::string name{};                ///< Value of optimizer.name.
+  std::string explanation{};         ///< One line that states the update.
+  std::vector<std::string> reads{};  ///< Keys that only some optimizers use, such as momentum, betas, grad_averaging.
+  bool by_layer{false};              ///< Treats each of optimizer_options::tensors as a unit.
+  /// Makes the optimizer. Throws std::invalid_argument if the options do not fit.
+  std::function<std::unique_ptr<optimizer>(const optimizer_options&)> make{};
+  std::vector<setting> settings{};  ///< Keys of its own in the section [optimizer]; see optimizer_options::settings.
 };
 
-const std::vector<optimizer_kind>& optimizer_kinds();
+/// Returns all optimizers, in the order in which `troupe list` shows them.
+const std::deque<optimizer_kind>& optimizer_kinds();
 
 /// Returns the optimizer of this name, or nullptr.
 const optimizer_kind* find_optimizer(const std::string& name);
+
+/// Adds an optimizer to those that topology files can name. Call it first in a program's main(), or from a plug-in.
+/// Throws std::invalid_argument if the name is taken.
+void register_optimizer(optimizer_kind kind);
 
 /// Returns whether `kind` uses this key of [optimizer]: one of its own keys or one that all optimizers use.
 bool goes_by(const optimizer_kind& kind, const std::string& key);

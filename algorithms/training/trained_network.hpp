@@ -12,7 +12,7 @@ namespace troupe {
 struct trained_network {
   const models::network_kind* model{nullptr};
   models::network_shape shape{};
-  models::loss_kind loss{};
+  models::loss_function loss{};
   models::flat_layout layout{};
   data::normalisation scale{};  ///< Normalisation of its inputs.
   std::uint64_t seed{0};        ///< run.seed.

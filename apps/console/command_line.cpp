@@ -1,6 +1,5 @@
 #include "troupe/apps/console/command_line.hpp"
 
-#include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/data/sets/dataset.hpp"
 #include "troupe/models/networks/network.hpp"
 #include "troupe/runtime/topology/schema.hpp"
@@ -46,11 +45,12 @@ const std::vector<value_row>& value_rows() {
       {"NAME", "", offered::words, "", [] { return names_of(fetch::sources()); }},
       {"WHAT", "", offered::words, "",
        [] {
-         return std::vector<std::string>{"models", "data", "exchanges", "optimizers"};
+         return std::vector<std::string>{"models", "losses", "data", "exchanges", "optimizers"};
        }},
       {"--set", "KEY=VALUE", offered::settings},
       {"--vary", "KEY=A,B,C", offered::settings},
       {"--out", "DIR", offered::folders},
+      {"--plugin", "FILE", offered::files, ".so"},
       {"--resume", "DIR", offered::folders},
       {"--dir", "DIR", offered::folders},
       {"--output", "FILE", offered::files},
@@ -144,16 +144,16 @@ std::vector<described_setting> described_settings() {
     const auto choices = row.type == setting_type::choice    ? row.choices
                          : row.type == setting_type::boolean ? std::vector<std::string>{"true", "false"}
                                                              : std::vector<std::string>{};
-    for (const auto& word : choices)  // several kinds of exchanges may have a key of this name
+    for (const auto& word : choices)  // several kinds may have a key of this name
       if (std::find(entry->choices.begin(), entry->choices.end(), word) == entry->choices.end())
         entry->choices.push_back(word);
   };
   for (const auto& section : topology::sections()) {
     if (section.name.empty() || section.name == "node") continue;  // a node is set by its name
     for (const auto& key : section.keys) add(section.name, key.row);
-    if (section.name != "exchange") continue;
-    for (const auto& kind : exchange_kinds())
-      for (const auto& row : kind.settings) add(section.name, row);
+    for (const auto& kinds : section.kinds)
+      for (const auto& kind : kinds.all())
+        for (const auto& row : *kind.settings) add(section.name, row);
   }
   return all;
 }

@@ -3,11 +3,14 @@
 
 #include "troupe/data/formats/data_error.hpp"
 #include "troupe/data/formats/sparse_rows.hpp"
+#include "troupe/files/setting.hpp"
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <deque>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -39,9 +42,9 @@ class image_files {
 struct dataset {
   /// Samples: [N, C, H, W], uint8 in 0..255; or [N, …], float32, used as they are; or [N, T], int64, characters.
   /// Undefined if samples are sparse or files.
-  at::Tensor inputs;
-  at::Tensor targets;  ///< Targets: [N], int64 class indices; or [N], float32 numbers; or, for text, [N, T], int64.
-  std::vector<std::string> classes;            ///< Name of each class; empty if targets are numbers.
+  at::Tensor inputs{};
+  at::Tensor targets{};  ///< Targets: [N], int64 class indices; or [N], float32 numbers; or, for text, [N, T], int64.
+  std::vector<std::string> classes{};          ///< Name of each class; empty if targets are numbers.
   std::shared_ptr<const sparse_rows> rows{};   ///< Samples if they are sparse, otherwise null.
   std::shared_ptr<const image_files> files{};  ///< Samples if they are read one by one, otherwise null.
   /// [characters], int64: the text from which training draws windows at random positions. If undefined, training uses
@@ -59,10 +62,10 @@ struct normalisation {
 
 /// Data that a topology file names: a training set, a test set, and their normalisation.
 struct dataset_pair {
-  std::shared_ptr<const dataset> train;      ///< Training set.
-  std::shared_ptr<const dataset> test;       ///< Set on which the model is evaluated.
-  normalisation scale;                       ///< Normalisation of both.
-  std::vector<std::string> files;            ///< Files that were read, for messages.
+  std::shared_ptr<const dataset> train{};    ///< Training set.
+  std::shared_ptr<const dataset> test{};     ///< Set on which the model is evaluated.
+  normalisation scale{};                     ///< Normalisation of both.
+  std::vector<std::string> files{};          ///< Files that were read, for messages.
   std::vector<std::int64_t> sample_shape{};  ///< Shape of one sample, if the kind does not define it.
 };
 
@@ -88,6 +91,7 @@ struct data_source {
   std::string label{};                ///< Column of the labels; if it and `target` are empty, the last one.
   std::string target{};               ///< Column of the numbers to predict; empty if targets are labels.
   std::optional<bool> header{};       ///< Whether the first row has the names of the columns; if empty, this is found.
+  setting_values settings{};          ///< Values of dataset_kind::settings.
 
   data_source() = default;  ///< A built-in set with default options.
   /// A set in this folder.
@@ -116,24 +120,31 @@ batch make_batch(const dataset& set, const normalisation& scale, const std::vect
 
 /// A data set that a topology file can name.
 struct dataset_kind {
-  std::string name;                        ///< Value of data.name.
-  std::string explanation;                 ///< One line of help.
-  std::string folder;                      ///< Folder below the data folder; empty for built-in sets.
-  std::vector<std::int64_t> sample_shape;  ///< Shape [C, H, W]; empty if the source defines it: see dataset_pair.
-  std::int64_t classes{0};  ///< Number of classes; 0: as many as the set has, or none if targets are numbers.
-  normalisation published;  ///< Mean and std of the training set, as stated by its publisher or in common use.
+  std::string name{};                        ///< Value of data.name.
+  std::string explanation{};                 ///< One line of help.
+  std::string folder{};                      ///< Folder below the data folder; empty for built-in sets.
+  std::vector<std::int64_t> sample_shape{};  ///< Shape [C, H, W]; empty if the source defines it: see dataset_pair.
+  std::int64_t classes{0};    ///< Number of classes; 0: as many as the set has, or none if targets are numbers.
+  normalisation published{};  ///< Mean and std of the training set, as stated by its publisher or in common use.
   /// Reads or generates both sets. Throws data_error.
-  dataset_pair (*load)(const data_source& from);
+  std::function<dataset_pair(const data_source& from)> load{};
   std::int64_t training_samples{0};  ///< Published size; 0 if it depends on the files.
   std::int64_t test_samples{0};      ///< Published size; 0 if it depends on the files.
   std::vector<std::string> reads{};  ///< Keys of data_source that the kind uses in addition to its folder.
+  std::vector<setting> settings{};   ///< Keys of its own in the section [data]; see data_source::settings.
 };
 
 /// All data sets, in the order in which `troupe list` shows them.
-const std::vector<dataset_kind>& dataset_kinds();
+const std::deque<dataset_kind>& dataset_kinds();
 
 /// Returns the data set of this name, or nullptr.
 const dataset_kind* find_dataset(const std::string& name);
+
+/// Adds a data set to those that topology files can name. Call it first in a program's main(), or from a plug-in. What
+/// its function loads is checked: inputs and targets as in `dataset`. Without a test set, the training set is
+/// evaluated; dataset_pair::sample_shape and the names of classes, which are then their numbers, may be left out.
+/// Throws std::invalid_argument if the name is taken.
+void register_dataset(dataset_kind kind);
 
 /// Returns the data folder: `given` if not empty, otherwise $TROUPE_DATA, otherwise "data-cache" in the current folder.
 std::filesystem::path data_folder(const std::filesystem::path& given);

@@ -21,7 +21,8 @@ namespace {
 
 class exported_network final : public network {
  public:
-  exported_network(program from, loss_kind loss) : program_{std::move(from)}, values_(program_.slots), loss_{loss} {
+  exported_network(program from, const loss_function& loss)
+      : program_{std::move(from)}, values_(program_.slots), loss_{loss} {
     for (auto& parameter : program_.parameters) {
       parameter.values.set_requires_grad(true);
       parameters_.emplace_back(parameter.name, parameter.values);
@@ -61,7 +62,7 @@ class exported_network final : public network {
   named_tensors parameters() const override { return parameters_; }
   named_tensors buffers() const override { return buffers_; }
   bool counts(const std::string& buffer) const override { return counters_.contains(buffer); }
-  loss_kind loss() const override { return loss_; }
+  loss_function loss() const override { return loss_; }
   bool takes_any_loss() const override { return true; }
   batch_range accepts() const override { return program_.input.samples; }
   std::vector<std::string> notes() const override { return program_.notes; }
@@ -192,7 +193,7 @@ class exported_network final : public network {
   std::vector<std::shared_ptr<const norm_group>> groups_;  ///< For each batch norm that trains.
   at::Generator generator_, of_evaluations_{at::detail::createCPUGenerator(0)};
   at::Device device_{at::kCPU};
-  loss_kind loss_;
+  loss_function loss_;
   bool training_{true};
 };
 
@@ -201,8 +202,8 @@ class exported_network final : public network {
 }  // namespace exported
 
 std::unique_ptr<network> make_exported(const network_shape& shape) {
-  return std::make_unique<exported::exported_network>(exported::read_program(shape.file),
-                                                      shape.classes == 0 ? loss_kind::mse : loss_kind::cross_entropy);
+  return std::make_unique<exported::exported_network>(
+      exported::read_program(shape.file), shape.classes == 0 ? loss_function::mse : loss_function::cross_entropy);
 }
 
 std::vector<operator_row> operators_of(const std::filesystem::path& path) {

@@ -41,7 +41,7 @@ class ConvnetImpl final : public random_module {
 
 std::unique_ptr<network> make_convnet(const network_shape& shape) {
   require_images("convnet", shape, 16);
-  return as_network(std::make_shared<ConvnetImpl>(shape), loss_kind::nll);
+  return as_built_in(std::make_shared<ConvnetImpl>(shape), loss_function::nll);
 }
 
 }  // namespace troupe::models

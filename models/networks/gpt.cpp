@@ -209,7 +209,7 @@ std::unique_ptr<network> make_gpt(const network_shape& shape) {
                          .width = shape.width.value_or(128),
                          .heads = shape.heads.value_or(4)};
   if (dimensions.width % dimensions.heads != 0) refuse_heads(dimensions, shape.width.has_value());
-  return as_network(std::make_shared<GptImpl>(dimensions, shape.dropout.value_or(0)), loss_kind::cross_entropy);
+  return as_built_in(std::make_shared<GptImpl>(dimensions, shape.dropout.value_or(0)), loss_function::cross_entropy);
 }
 
 }  // namespace troupe::models

@@ -37,8 +37,8 @@ std::vector<at::Tensor> learnable(const network& net) {
 
 // Returns the indices of the parameters in the order in which a backward pass over two random samples completes their
 // gradients.
-std::vector<std::size_t> met_by_a_pass(network& net, const network_shape& shape, loss_kind loss, sample_kind fed,
-                                       bool sequences) {
+std::vector<std::size_t> met_by_a_pass(network& net, const network_shape& shape, const loss_function& loss,
+                                       sample_kind fed, bool sequences) {
   constexpr std::int64_t samples = 2;  // With one, batch norm would have no variance where images shrink to a point.
   constexpr std::uint64_t seed = 1;
   const at::AutoGradMode on{true};
@@ -72,16 +72,16 @@ void watch_gradients(network& net, listener ready) {
   }
 }
 
-std::vector<std::size_t> gradient_order(network& net, const network_shape& shape, loss_kind loss, sample_kind fed,
-                                        bool sequences) {
+std::vector<std::size_t> gradient_order(network& net, const network_shape& shape, const loss_function& loss,
+                                        sample_kind fed, bool sequences) {
   auto order = met_by_a_pass(net, shape, loss, fed, sequences);
   const auto others = others_than(order, learnable(net).size());
   order.insert(order.end(), others.begin(), others.end());
   return order;
 }
 
-std::vector<std::size_t> without_gradient(network& net, const network_shape& shape, loss_kind loss, sample_kind fed,
-                                          bool sequences) {
+std::vector<std::size_t> without_gradient(network& net, const network_shape& shape, const loss_function& loss,
+                                          sample_kind fed, bool sequences) {
   auto others = others_than(met_by_a_pass(net, shape, loss, fed, sequences), learnable(net).size());
   std::reverse(others.begin(), others.end());
   return others;

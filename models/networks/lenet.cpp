@@ -38,7 +38,7 @@ class LenetImpl final : public random_module {
 
 std::unique_ptr<network> make_lenet(const network_shape& shape) {
   require_images("lenet", shape, 14);
-  return as_network(std::make_shared<LenetImpl>(shape), loss_kind::cross_entropy);
+  return as_built_in(std::make_shared<LenetImpl>(shape), loss_function::cross_entropy);
 }
 
 }  // namespace troupe::models

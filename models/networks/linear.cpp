@@ -32,19 +32,19 @@ class LinearImpl final : public random_module {
   at::Tensor weight;
 };
 
-std::unique_ptr<network> make_linear(const char* model, const network_shape& shape, loss_kind loss) {
+std::unique_ptr<network> make_linear(const char* model, const network_shape& shape, const loss_function& loss) {
   require_sparse(model, shape, "samples in 2 classes", 1, 2);
-  return as_network(std::make_shared<LinearImpl>(shape.input[0]), loss);
+  return as_built_in(std::make_shared<LinearImpl>(shape.input[0]), loss);
 }
 
 }  // namespace
 
 std::unique_ptr<network> make_logistic(const network_shape& shape) {
-  return make_linear("logistic", shape, loss_kind::binary_cross_entropy);
+  return make_linear("logistic", shape, loss_function::binary_cross_entropy);
 }
 
 std::unique_ptr<network> make_svm(const network_shape& shape) {
-  return make_linear("svm", shape, loss_kind::hinge);
+  return make_linear("svm", shape, loss_function::hinge);
 }
 
 }  // namespace troupe::models

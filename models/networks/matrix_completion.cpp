@@ -60,7 +60,7 @@ std::unique_ptr<network> make_matrix_completion(const network_shape& shape) {
   if (shape.rank < 1) {
     throw std::invalid_argument("matrix_completion requires a rank of at least 1, not " + std::to_string(shape.rank));
   }
-  return as_network(std::make_shared<MatrixCompletionImpl>(shape), loss_kind::mse);
+  return as_built_in(std::make_shared<MatrixCompletionImpl>(shape), loss_function::mse);
 }
 
 }  // namespace troupe::models

@@ -48,7 +48,8 @@ std::unique_ptr<network> make_mlp(const network_shape& shape) {
   const bool fits = !shape.input.empty() && shape.classes >= 0 &&
                     std::all_of(shape.input.begin(), shape.input.end(), [](std::int64_t size) { return size >= 1; });
   if (!fits) throw std::invalid_argument("mlp requires images [C, H, W] or numbers [D], not " + given(shape));
-  return as_network(std::make_shared<MlpImpl>(shape), shape.classes == 0 ? loss_kind::mse : loss_kind::cross_entropy);
+  return as_built_in(std::make_shared<MlpImpl>(shape),
+                     shape.classes == 0 ? loss_function::mse : loss_function::cross_entropy);
 }
 
 }  // namespace troupe::models

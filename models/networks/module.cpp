@@ -7,20 +7,41 @@
 #include <torch/nn/modules/linear.h>
 
 #include <algorithm>
+#include <functional>
 #include <stdexcept>
 #include <unordered_set>
+#include <utility>
 
 namespace troupe::models {
 
 namespace {
 
+/// See random_module::draw_weights().
+void draw_weights(const torch::nn::Module& module, const normal_initializer& how) {
+  const at::NoGradGuard unrecorded;
+  const auto draw = [&](at::Tensor& weight, at::Tensor& bias) {
+    weight.normal_(0, how.deviation);
+    if (how.zero_biases && bias.defined()) bias.zero_();
+  };
+  for (const auto& child : module.modules(/*include_self=*/false)) {
+    if (const auto conv = std::dynamic_pointer_cast<torch::nn::Conv2dImpl>(child)) draw(conv->weight, conv->bias);
+    if (const auto linear = std::dynamic_pointer_cast<torch::nn::LinearImpl>(child)) draw(linear->weight, linear->bias);
+  }
+}
+
+using forward_function = std::function<at::Tensor(const at::Tensor&)>;
+
 class module_network final : public network {
  public:
-  module_network(std::shared_ptr<random_module> module, loss_kind loss)
+  module_network(std::shared_ptr<torch::nn::Module> module, forward_function forward, const loss_function& loss,
+                 bool is_own)
       : module_{std::move(module)},
+        random_{dynamic_cast<random_module*>(module_.get())},
+        forward_{std::move(forward)},
         parameters_{listed(module_->named_parameters())},
         norms_{batch_norms_of(*module_)},
-        loss_{loss} {
+        loss_{loss},
+        is_own_{is_own} {
     for (const auto& item : module_->named_buffers()) {
       const at::Tensor& buffer = item.value();
       if (buffer.scalar_type() != at::kLong || buffer.dim() != 0) continue;
@@ -29,13 +50,16 @@ class module_network final : public network {
     }
   }
 
-  at::Tensor forward(const at::Tensor& input) override { return module_->forward(input); }
+  at::Tensor forward(const at::Tensor& input) override { return forward_(input); }
   void train(bool on) override { module_->train(on); }
-  void draw_from(at::Generator generator) override { module_->draw_from(std::move(generator)); }
+  void draw_from(at::Generator generator) override {
+    if (random_ != nullptr) random_->draw_from(std::move(generator));
+  }
   named_tensors parameters() const override { return parameters_; }
   named_tensors buffers() const override { return listed(module_->named_buffers()); }
   bool counts(const std::string& buffer) const override { return counters_.contains(buffer); }
-  loss_kind loss() const override { return loss_; }
+  loss_function loss() const override { return loss_; }
+  bool takes_any_loss() const override { return is_own_; }
 
   std::vector<std::int64_t> norm_channels() const override {
     std::vector<std::int64_t> channels;
@@ -43,7 +67,9 @@ class module_network final : public network {
     return channels;
   }
 
-  void draw_weights(const normal_initializer& how) override { module_->draw_weights(how); }
+  void draw_weights(const normal_initializer& how) override {
+    random_ != nullptr ? random_->draw_weights(how) : models::draw_weights(*module_, how);
+  }
 
   void synchronise(group_mean mean) override {
     for (std::size_t layer = 0; layer < norms_.size(); ++layer) norms_[layer]->synchronise(mean, layer);
@@ -56,25 +82,20 @@ class module_network final : public network {
     return list;
   }
 
-  std::shared_ptr<random_module> module_;
+  std::shared_ptr<torch::nn::Module> module_;
+  random_module* random_;  ///< The module, if its random operators draw from its own generator; otherwise null.
+  forward_function forward_;
   named_tensors parameters_;  ///< Cached, because collecting the names takes longer than binding.
   std::unordered_set<std::string> counters_;
   std::vector<std::shared_ptr<BatchNorm2dImpl>> norms_;
-  loss_kind loss_;
+  loss_function loss_;
+  bool is_own_;  ///< Whether the module is one of a program or plug-in, whose code is unknown.
 };
 
 }  // namespace
 
 void random_module::draw_weights(const normal_initializer& how) {
-  const at::NoGradGuard unrecorded;
-  const auto draw = [&](at::Tensor& weight, at::Tensor& bias) {
-    weight.normal_(0, how.deviation);
-    if (how.zero_biases && bias.defined()) bias.zero_();
-  };
-  for (const auto& child : modules(/*include_self=*/false)) {
-    if (const auto conv = std::dynamic_pointer_cast<torch::nn::Conv2dImpl>(child)) draw(conv->weight, conv->bias);
-    if (const auto linear = std::dynamic_pointer_cast<torch::nn::LinearImpl>(child)) draw(linear->weight, linear->bias);
-  }
+  models::draw_weights(*this, how);
 }
 
 at::Tensor random_module::dropout(const at::Tensor& input, double p) {
@@ -85,8 +106,19 @@ at::Tensor random_module::dropout2d(const at::Tensor& input, double p) {
   return is_training() ? models::dropout(input, p, generator_, drop_unit::channel) : input;
 }
 
-std::unique_ptr<network> as_network(std::shared_ptr<random_module> module, loss_kind loss) {
-  return std::make_unique<module_network>(std::move(module), loss);
+std::unique_ptr<network> as_built_in(std::shared_ptr<random_module> module, const loss_function& loss) {
+  auto* const called = module.get();
+  return std::make_unique<module_network>(
+      std::move(module), [called](const at::Tensor& input) { return called->forward(input); }, loss, false);
+}
+
+std::unique_ptr<network> as_network(std::shared_ptr<torch::nn::Module> module,
+                                    std::function<at::Tensor(const at::Tensor&)> forward, const loss_function& loss) {
+  for (const auto& item : module->named_parameters())
+    if (item.value().scalar_type() != at::kFloat)
+      throw std::invalid_argument("its parameter " + item.key() + " is " + at::toString(item.value().scalar_type()) +
+                                  "; expected Float, that is, float32");
+  return std::make_unique<module_network>(std::move(module), std::move(forward), loss, true);
 }
 
 void require_images(const std::string& model, const network_shape& shape, std::int64_t least) {

@@ -1,12 +1,14 @@
-// A torch::nn::Module as a network. Heavy: include it only in the .cpp files of models.
+// Modules of LibTorch as networks. Heavy: include it only in files that define modules.
 #pragma once
 
 #include "troupe/models/networks/network.hpp"
 
 #include <torch/nn/module.h>
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 namespace troupe::models {
 
@@ -16,6 +18,7 @@ class random_module : public torch::nn::Module {
   /// See network::forward().
   virtual at::Tensor forward(const at::Tensor& input) = 0;
 
+  /// See network::draw_from().
   void draw_from(at::Generator generator) { generator_ = std::move(generator); }
 
   /// See network::draw_weights(). Override it if some linear layers are not torch::nn::Linear.
@@ -36,9 +39,30 @@ class random_module : public torch::nn::Module {
   at::Generator generator_;  ///< Generator; undefined for the process-wide one.
 };
 
-/// Wraps a module; `module` belongs to the network from then on. Its batch norms must be registered in the order in
-/// which its forward pass reaches them. Scalar int64 buffers become float32 counters.
-std::unique_ptr<network> as_network(std::shared_ptr<random_module> module, loss_kind loss);
+/// Wraps a module of this project, as as_network() wraps those of others.
+std::unique_ptr<network> as_built_in(std::shared_ptr<random_module> module, const loss_function& loss);
+
+/// Wraps a module of a program or plug-in, which belongs to the network from then on. `forward` computes
+/// network::forward() with it, and `loss` is used unless the topology file sets model.loss. Parameters and buffers have
+/// the names of the module's state dict.
+///
+/// - Parameters must be float32. Scalar int64 buffers become float32 counters.
+/// - LibTorch's own dropout draws from the generator of the process, so that two runs differ. A module derived from
+///   random_module has a dropout() that draws from its worker's generator.
+/// - model.sync_batch_norm synchronises BatchNorm2d of this namespace, which must be registered in the order in which
+///   forward() reaches them; those of LibTorch keep the statistics of their own batch.
+///
+/// Throws std::invalid_argument, naming the parameter, if one is not float32.
+std::unique_ptr<network> as_network(std::shared_ptr<torch::nn::Module> module,
+                                    std::function<at::Tensor(const at::Tensor&)> forward, const loss_function& loss);
+
+/// Wraps a module with a function forward(at::Tensor).
+template <class Module>
+std::unique_ptr<network> as_network(std::shared_ptr<Module> module, const loss_function& loss = {}) {
+  auto* const called = module.get();
+  return as_network(
+      std::move(module), [called](const at::Tensor& input) { return called->forward(input); }, loss);
+}
 
 /// Throws std::invalid_argument, naming the model, unless samples are [C, H, W] with H and W at least `least` and there
 /// is at least one class.

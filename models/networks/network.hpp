@@ -2,11 +2,15 @@
 // independent of how it is distributed. One thread at a time.
 #pragma once
 
+#include "troupe/files/setting.hpp"
+#include "troupe/models/losses/loss.hpp"
+
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <limits>
@@ -30,19 +34,6 @@ struct sparse_sgd_options;
 /// arguments alone if nothing else writes x.
 using sparse_sgd = double (*)(std::span<const sparse_sample> samples, const sparse_sgd_options& options,
                               const flat_layout& layout, float* x);
-
-/// Losses.
-enum class loss_kind : std::uint8_t {
-  cross_entropy,
-  nll,
-  binary_cross_entropy,  ///< For one score per sample, class 1 against class 0: log(1 + exp(−y·score)), y = ±1.
-  hinge,                 ///< For one score per sample, class 1 against class 0: max(0, 1 − y·score), y = ±1.
-  mse,                   ///< Squared difference of one number per sample.
-};
-
-/// All losses.
-inline constexpr loss_kind loss_kinds[] = {loss_kind::cross_entropy, loss_kind::nll, loss_kind::binary_cross_entropy,
-                                           loss_kind::hinge, loss_kind::mse};
 
 /// Kinds of samples.
 enum class sample_kind : std::uint8_t {
@@ -73,6 +64,7 @@ struct network_shape {
   std::filesystem::path file{};          ///< File of the module, for the models `script` and `exported`.
   bool padded_shortcuts{false};  ///< Shortcuts of option A instead of B in `resnet20` (He et al. 2016, section 4.2).
   std::optional<normal_initializer> normal{};  ///< Empty for the model's own initializers.
+  setting_values settings{};                   ///< Values of network_kind::settings.
 };
 
 /// Statistics of one batch-norm layer over a group of replicas.
@@ -128,7 +120,7 @@ class network {
   virtual void draw_weights(const normal_initializer& how);
 
   /// Returns the loss that fits the output of forward().
-  virtual loss_kind loss() const = 0;
+  virtual loss_function loss() const = 0;
 
   /// Returns whether another loss may be chosen, because the output of forward() is unknown.
   virtual bool takes_any_loss() const { return false; }
@@ -151,36 +143,20 @@ class network {
   virtual void synchronise(group_mean mean) { (void)mean; }
 };
 
-/// Returns the name of a loss in the topology file.
-std::string name_of(loss_kind kind);
-
-/// Returns the scalar mean loss of `output`, as returned by forward(), against `target` [N], int64 or float32; for text
-/// [N, T], the mean over all characters, in nats.
-at::Tensor mean_loss(loss_kind kind, const at::Tensor& output, const at::Tensor& target);
-
-/// Returns how many of the target.numel() samples, or characters, `output` classifies correctly: the score of the true
-/// class is among the `k` highest, where the first of equal scores counts as the highest. Returns nothing for
-/// regression.
-std::optional<std::int64_t> count_correct(loss_kind kind, const at::Tensor& output, const at::Tensor& target,
-                                          std::int64_t k = 1);
-
-/// Returns count_correct() for k = 1 as an int64 scalar tensor on the device of `output`, without waiting for that
-/// device.
-std::optional<at::Tensor> correct_targets(loss_kind kind, const at::Tensor& output, const at::Tensor& target);
-
 /// A model that a topology file can name.
 struct network_kind {
-  std::string name;         ///< Value of model.name.
-  std::string explanation;  ///< One line of help.
+  std::string name{};         ///< Value of model.name.
+  std::string explanation{};  ///< One line of help.
   /// Makes a network with the model's own initialisers, drawn from the process-wide generator; make_network() handles
   /// network_shape::normal. Throws std::invalid_argument if the model cannot take inputs of this shape, and
   /// setting_error if its settings contradict each other.
-  std::unique_ptr<network> (*make)(const network_shape& shape);
+  std::function<std::unique_ptr<network>(const network_shape& shape)> make{};
   sparse_sgd step{nullptr};  ///< For sparse samples: plain SGD without a backward pass. Null if the model has none.
   std::vector<std::string> reads{};  ///< Keys of network_shape that the model uses: rank, layers, width …
   std::string takes{};               ///< Samples that the model takes, in words; empty if its file decides.
   /// Returns whether the model takes samples of this kind and shape. Null if its file decides.
   bool (*fits)(sample_kind kind, const network_shape& shape){nullptr};
+  std::vector<setting> settings{};  ///< Keys of its own in the section [model]; see network_shape::settings.
 };
 
 /// A setting that the model refuses whatever the data.
@@ -191,7 +167,11 @@ struct setting_error : std::invalid_argument {
 };
 
 /// All models, in the order in which `troupe list` shows them.
-const std::vector<network_kind>& network_kinds();
+const std::deque<network_kind>& network_kinds();
+
+/// Adds a model to those that topology files can name. Call it first in a program's main(), or from a plug-in. Throws
+/// std::invalid_argument if the name is taken.
+void register_network(network_kind kind);
 
 /// Returns whether network_shape::normal applies to a model: not to models from files or of sparse samples.
 bool draws_normal_weights(const network_kind& kind);

@@ -167,7 +167,7 @@ class ResnetImpl final : public random_module {
 
 std::unique_ptr<network> make_residual_network(const std::string& name, const plan& plan, const network_shape& shape) {
   require_images(name, shape, 1);
-  return as_network(std::make_shared<ResnetImpl>(plan, shape), loss_kind::cross_entropy);
+  return as_built_in(std::make_shared<ResnetImpl>(plan, shape), loss_function::cross_entropy);
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ at::Tensor made_up_samples(sample_kind kind, const network_shape& shape, std::in
 at::Tensor made_up_targets(bool sequences, const network_shape& shape, std::int64_t count) {
   std::vector<std::int64_t> sizes{count};
   if (sequences) sizes.insert(sizes.end(), shape.input.begin(), shape.input.end());
-  return at::zeros(sizes, at::kLong);
+  return at::zeros(sizes, shape.classes == 0 ? at::kFloat : at::kLong);
 }
 
 }  // namespace troupe::models

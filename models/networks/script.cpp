@@ -136,7 +136,7 @@ void add_random_of(torch::jit::Graph& graph, std::set<std::string>& found) {
 
 class script_network final : public network {
  public:
-  script_network(std::filesystem::path path, loss_kind loss)
+  script_network(std::filesystem::path path, const loss_function& loss)
       : path_{std::move(path)}, loss_{loss}, module_{load_script(path_)} {
     if (!module_.find_method("forward")) refuse(path_, "the module has no forward()", how_to_export);
     list_tensors();
@@ -165,7 +165,7 @@ class script_network final : public network {
   named_tensors parameters() const override { return parameters_; }
   named_tensors buffers() const override { return buffers_; }
   bool counts(const std::string& buffer) const override { return counters_.contains(buffer); }
-  loss_kind loss() const override { return loss_; }
+  loss_function loss() const override { return loss_; }
   bool takes_any_loss() const override { return true; }
 
   std::vector<std::string> notes() const override {
@@ -243,7 +243,7 @@ class script_network final : public network {
   }
 
   std::filesystem::path path_;
-  loss_kind loss_;
+  loss_function loss_;
   torch::jit::Module module_;
   named_tensors parameters_, buffers_;
   std::unordered_set<std::string> counters_;
@@ -264,7 +264,8 @@ torch::jit::Module load_script(const std::filesystem::path& path) {
 }
 
 std::unique_ptr<network> make_script(const network_shape& shape) {
-  return std::make_unique<script_network>(shape.file, shape.classes == 0 ? loss_kind::mse : loss_kind::cross_entropy);
+  return std::make_unique<script_network>(shape.file,
+                                          shape.classes == 0 ? loss_function::mse : loss_function::cross_entropy);
 }
 
 }  // namespace troupe::models

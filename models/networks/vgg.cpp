@@ -80,7 +80,7 @@ class VggImpl final : public random_module {
 
 std::unique_ptr<network> make_vgg(const std::string& name, const network_shape& shape, bool normalised) {
   require_images(name, shape, 32);
-  return as_network(std::make_shared<VggImpl>(shape, normalised), loss_kind::cross_entropy);
+  return as_built_in(std::make_shared<VggImpl>(shape, normalised), loss_function::cross_entropy);
 }
 
 }  // namespace

@@ -106,7 +106,7 @@ class WideResnetImpl final : public random_module {
 
 std::unique_ptr<network> make_wide_resnet(const network_shape& shape) {
   require_images("wide_resnet", shape, 1);
-  return as_network(std::make_shared<WideResnetImpl>(shape), loss_kind::cross_entropy);
+  return as_built_in(std::make_shared<WideResnetImpl>(shape), loss_function::cross_entropy);
 }
 
 }  // namespace troupe::models

@@ -89,7 +89,7 @@ class WideResnetPooledImpl final : public random_module {
 
 std::unique_ptr<network> make_wide_resnet_pooled(const network_shape& shape) {
   require_images("wide_resnet_pooled", shape, least_side);
-  return as_network(std::make_shared<WideResnetPooledImpl>(shape), loss_kind::cross_entropy);
+  return as_built_in(std::make_shared<WideResnetPooledImpl>(shape), loss_function::cross_entropy);
 }
 
 }  // namespace troupe::models

@@ -23,7 +23,7 @@ struct model_card {
   std::string model;          ///< Name of the model in topology files.
   std::string data;           ///< Name of the data set on which it was trained.
   data::normalisation scale;  ///< Normalisation of its inputs.
-  std::string loss;           ///< Name of the loss; see models::name_of().
+  std::string loss;           ///< Name of the loss.
   /// Shape of a sample; empty if the kind of data set defines it.
   std::vector<std::int64_t> shape{};
   /// Names of the classes by index, or the characters of a text; empty if the kind of data set defines them.

@@ -51,21 +51,25 @@ std::unique_ptr<models::network> make_network_of(const planned_data& so_far);
 
 /// Returns the loss in effect. Throws input_error if it does not fit the output of the network or the targets, which
 /// are numbers if there are no `classes`.
-models::loss_kind loss_of(const topology::topology& file, const models::network& net, std::int64_t classes);
+models::loss_function loss_of(const topology::topology& file, const models::network& net, std::int64_t classes);
 
 /// Throws input_error for keys that require an accuracy, if there is none.
-void check_accuracy(const topology::topology& file, models::loss_kind loss);
+void check_accuracy(const topology::topology& file, const models::loss_function& loss);
 
 /// Throws input_error if top-k accuracy would count every sample as correct.
 void check_top_k(const planned_model& so_far);
 
 /// Runs a model on generated samples like those of the run, before anything starts. Returns warnings about its output.
 /// Throws input_error if the model does not take the samples, or if the loss cannot use its output.
-std::vector<std::string> try_out(const planned_work& so_far, models::loss_kind loss, models::network& net);
+std::vector<std::string> try_out(const planned_work& so_far, const models::loss_function& loss, models::network& net);
 
 /// Runs a training step of a model on generated samples. Returns a note on the parameters that get no gradient, which
 /// the optimizer skips; empty if there are none. Uses up `net`. Throws input_error if the step fails.
 std::string note_on_missing_gradients(const planned_model& so_far, models::network& net);
+
+/// Returns whether a training forward pass of a module that a program or plug-in has registered draws from the
+/// generator of the process; false if it fails, which a training step then shows. Uses up `net`.
+bool draws_from_process(const planned_model& so_far, models::network& net);
 
 /// Describes a module's own random draws, which users may not expect.
 std::string note_on_draws(const std::vector<std::string>& operators);
@@ -91,6 +95,6 @@ std::vector<std::string> warnings_of(const plan& plan);
 
 /// Returns a warning if the model returns probabilities but the loss expects scores. `output` is the model's output for
 /// generated samples, [b, classes, …].
-std::vector<std::string> warnings_of_output(const at::Tensor& output, models::loss_kind loss);
+std::vector<std::string> warnings_of_output(const at::Tensor& output, const models::loss_function& loss);
 
 }  // namespace troupe

@@ -32,6 +32,7 @@ data::data_source source_of(const topology::topology& file, const std::filesyste
   from.target = given.target;
   from.header = given.header;
   from.seed = file.run.seed;
+  from.settings = given.options;
   return from;
 }
 

@@ -21,9 +21,10 @@ namespace troupe {
 namespace {
 
 /// Returns the shape that forward() must return for `count` samples under the loss.
-std::vector<std::int64_t> output_sizes(const planned_data& so_far, models::loss_kind loss, std::int64_t count) {
+std::vector<std::int64_t> output_sizes(const planned_data& so_far, const models::loss_function& loss,
+                                       std::int64_t count) {
   auto sizes = models::made_up_targets(so_far.facts.sequences, so_far.shape, count).sizes().vec();
-  if (loss == models::loss_kind::cross_entropy || loss == models::loss_kind::nll) sizes.push_back(so_far.shape.classes);
+  if (loss.takes(models::loss_input::class_scores)) sizes.push_back(so_far.shape.classes);
   return sizes;
 }
 
@@ -71,7 +72,8 @@ models::network_shape shape_of(const topology::model_settings& model, const std:
                               .heads = model.heads,
                               .dropout = model.dropout,
                               .file = model.file(),
-                              .padded_shortcuts = model.shortcut == "pad"};
+                              .padded_shortcuts = model.shortcut == "pad",
+                              .settings = model.options};
   shape.rank = model.rank.value_or(shape.rank);
   if (model.initializer == "normal")
     shape.normal =
@@ -79,32 +81,34 @@ models::network_shape shape_of(const topology::model_settings& model, const std:
   return shape;
 }
 
-models::loss_kind loss_of(const topology::topology& file, const models::network& net, std::int64_t classes) {
+models::loss_function loss_of(const topology::topology& file, const models::network& net, std::int64_t classes) {
   const auto& name = file.model.loss;
-  using models::loss_kind;
+  using models::loss_function;
   const auto own = net.loss();
-  if (name == "auto" || name == models::name_of(own)) return own;
-  if (net.takes_any_loss())
-    for (const auto kind : models::loss_kinds)
-      if (name == models::name_of(kind)) return kind;
-  const auto of_classes = own == loss_kind::nll || own == loss_kind::cross_entropy;
-  if (name == "cross_entropy" && of_classes) return loss_kind::cross_entropy;
-  if (name == "nll" && of_classes)
+  if (name == "auto") return own;
+  const loss_function chosen{name, file.model.options};
+  if (chosen.kind().name == own.name()) return chosen;
+  const auto fits = chosen.takes(own.kind().takes) || chosen.takes(models::loss_input::any);
+  const auto steps_without_loss = models::find_network(file.model.name)->step != nullptr;
+  if (net.takes_any_loss() || (fits && !steps_without_loss && name != "nll")) return chosen;
+  if (name == "nll" && fits)
     refuse(file, "model.loss",
            "model.loss = \"nll\" requires log-probabilities, but " + file.model.name +
                " returns scores; use \"cross_entropy\"");
-  const auto use = "; use \"" + models::name_of(own) + "\"";
+  const auto use = "; use \"" + own.name() + "\"";
   const auto problem = "model.loss = \"" + name + "\" does not fit the ";
-  if (own == loss_kind::mse && classes == 0)
+  if (own.takes(models::loss_input::number) && classes == 0)
     refuse(file, "model.loss",
            problem + "numeric targets of " + file.data.name + use +
                (file.data.name == "tensors" ? ", or save the targets as int64 classes" : ""));
   refuse(file, "model.loss", problem + "output of " + file.model.name + use);
 }
 
-void check_accuracy(const topology::topology& file, models::loss_kind loss) {
-  if (loss != models::loss_kind::mse) return;
-  const auto why = " requires an accuracy, but " + file.model.name + " is trained as a regression and has none; ";
+void check_accuracy(const topology::topology& file, const models::loss_function& loss) {
+  if (loss.has_classes()) return;
+  const auto why = " requires an accuracy, but " + file.model.name +
+                   (loss.takes(models::loss_input::number) ? " is trained as a regression and has none; "
+                                                           : " is trained with " + loss.name() + ", which has none; ");
   if (file.evaluate.target_accuracy)
     refuse(file, "evaluate.target_accuracy",
            "evaluate.target_accuracy" + why + "remove the key, or use evaluate.patience, which then follows the loss");
@@ -129,7 +133,7 @@ data::normalisation scale_of(const topology::topology& file, const data::dataset
 
 void check_top_k(const planned_model& so_far) {
   const auto& k = so_far.file.evaluate.top_k;
-  const auto scores = so_far.loss == models::loss_kind::cross_entropy || so_far.loss == models::loss_kind::nll;
+  const auto scores = so_far.loss.takes(models::loss_input::class_scores);
   if (!k || (scores && *k < so_far.shape.classes)) return;
   refuse(so_far.file, "evaluate.top_k",
          equals("evaluate.top_k", *k) +
@@ -193,7 +197,25 @@ void try_out_bfloat16(const planned_work& so_far, models::network& net, std::int
   }
 }
 
-std::vector<std::string> try_out(const planned_work& so_far, models::loss_kind loss, models::network& net) {
+/// Computes a registered loss of a model's output.
+void try_out_loss(const planned_work& so_far, const models::loss_function& loss, const at::Tensor& output) {
+  const auto& file = so_far.file;
+  const auto about = "model.loss = \"" + loss.name() + "\" does not fit data.name = \"" + file.data.name +
+                     "\" and model.name = \"" + file.model.name + "\": ";
+  at::Tensor mean;
+  try {
+    const auto target = models::made_up_targets(so_far.facts.sequences, so_far.shape, output.size(0));
+    mean = models::mean_loss(loss, output, target);
+  } catch (const std::exception& reason) {
+    refuse(file, "model.loss", about + models::reason_of(reason));
+  }
+  if (mean.dim() != 0 || !mean.is_floating_point())
+    refuse(file, "model.loss",
+           about + "it returns " + (mean.is_floating_point() ? "" : "integers, ") + "[" + sizes_text(mean.sizes()) +
+               "] instead of a scalar; return the mean over the samples");
+}
+
+std::vector<std::string> try_out(const planned_work& so_far, const models::loss_function& loss, models::network& net) {
   const auto& file = so_far.file;
   const auto about = does_not_fit(file);
   constexpr std::int64_t samples = 2;  // a single sample could hide which dimension counts the samples
@@ -212,14 +234,16 @@ std::vector<std::string> try_out(const planned_work& so_far, models::loss_kind l
     refuse(file, key_of_model(file), about + models::reason_of(reason) + other_choices(so_far));
   }
   const auto expected = output_sizes(so_far, loss, samples);
-  if (output.sizes() == at::IntArrayRef{expected} && output.is_floating_point()) {
+  const auto fits = loss.takes(models::loss_input::any) || output.sizes() == at::IntArrayRef{expected};
+  if (fits && output.is_floating_point()) {
+    if (!models::is_built_in(loss)) try_out_loss(so_far, loss, output);
     try_out_bfloat16(so_far, net, samples);
     return warnings_of_output(output, loss);
   }
   refuse(file, key_of_model(file),
          about + "for " + std::to_string(samples) + " samples of " + sizes_text(so_far.shape.input) + " it returns " +
              (output.is_floating_point() ? "" : "integers, ") + "[" + sizes_text(output.sizes()) + "], but the loss " +
-             models::name_of(loss) + " requires [" + sizes_text(expected) + "]; change its last layer, or model.loss");
+             loss.name() + " requires [" + sizes_text(expected) + "]; change its last layer, or model.loss");
 }
 
 std::string note_on_missing_gradients(const planned_model& so_far, models::network& net) {
@@ -250,10 +274,29 @@ std::string note_on_missing_gradients(const planned_model& so_far, models::netwo
          "; the optimizer skips parameters in every step in which they get none";
 }
 
+bool draws_from_process(const planned_model& so_far, models::network& net) {
+  if (!so_far.file.model.file().empty()) return false;  // modules from files say themselves what they draw
+  const activity trying{"model.name = \"" + so_far.file.model.name + "\": forward() on 2 samples",
+                        so_far.file.run.timeout, "run.timeout"};
+  try {
+    const at::NoGradGuard unrecorded;
+    auto own = at::detail::createCPUGenerator(1);
+    const auto samples = models::made_up_samples(so_far.facts.kind, so_far.shape, 2, own);
+    net.train(true);
+    net.draw_from(own);
+    const auto& of_process = at::detail::getDefaultCPUGenerator();
+    const auto before = of_process.get_state();
+    net.forward(samples);
+    return !before.equal(of_process.get_state());
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 std::string note_on_draws(const std::vector<std::string>& operators) {
   std::string names;
   for (const auto& name : operators) names += (names.empty() ? "" : ", ") + name;
-  return "the script draws random numbers (" + names +
+  return "the model draws random numbers (" + names +
          ") from LibTorch's global generator, which run.seed does not control; two runs differ";
 }
 

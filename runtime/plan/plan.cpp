@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <utility>
 
 namespace troupe {
@@ -153,7 +154,7 @@ planned_model plan_model(planned_work so_far, models::network& net) {
   for (auto& note : net.notes()) model.notes.push_back(std::move(note));
   model.draws_elsewhere = net.draws_elsewhere();
   if (!model.draws_elsewhere.empty()) model.notes.push_back(note_on_draws(model.draws_elsewhere));
-  if (net.takes_any_loss() || model.data->sample_shape.empty())
+  if (net.takes_any_loss() || model.data->sample_shape.empty() || !models::is_built_in(model.loss))
     for (const auto& warning : try_out(model, model.loss, net)) model.warnings.push_back(warning);
   return model;
 }
@@ -186,9 +187,20 @@ schedule schedule_of(const planned_wiring& so_far) {
 planned_training plan_training(planned_wiring so_far, models::network& net) {
   planned_training training{std::move(so_far)};
   training.optimizer = optimizer_of(training);
+  try {
+    make_optimizer(training.optimizer);
+  } catch (const std::exception& reason) {  // of a program or plug-in
+    refuse(training.file, "optimizer.name",
+           "optimizer.name = \"" + training.optimizer.name + "\" cannot be used: " + reason.what());
+  }
   training.when = schedule_of(training);
-  // The code of a module is unknown. An L2 penalty is a function of all parameters and gives each of them a gradient.
-  if (!net.takes_any_loss() || training.optimizer.l2_penalty != 0) return training;
+  if (!net.takes_any_loss()) return training;  // otherwise, the code of the module is unknown
+  if (training.draws_elsewhere.empty() && draws_from_process(training, net)) {
+    training.draws_elsewhere.push_back("forward()");
+    training.notes.push_back(note_on_draws(training.draws_elsewhere));
+  }
+  // An L2 penalty is a function of all parameters and gives each of them a gradient.
+  if (training.optimizer.l2_penalty != 0) return training;
   training.optimizer.tensors = tensors_of(training.layout);
   if (auto note = note_on_missing_gradients(training, net); !note.empty()) training.notes.push_back(std::move(note));
   return training;

@@ -139,7 +139,8 @@ optimizer_options optimizer_of(const planned_exchanges& so_far) {
                             .undecayed = undecayed_of(file, so_far.layout, so_far.tied),
                             .grad_averaging = given.grad_averaging,
                             .starts_at_gradient = given.moment_start == "gradient",
-                            .betas = given.betas};
+                            .betas = given.betas,
+                            .settings = given.options};
   options.eps = given.eps.value_or(options.eps);
   options.schedule = schedule_of(so_far, options.lr);
   options.schedule.changes = std::make_shared<rate_changes>();
@@ -163,6 +164,7 @@ std::string optimizer_text(const planned_training& plan) {
   if (given.nesterov) text += ", Nesterov";
   if (given.betas.size() == 2)
     text += ", betas " + human_number(given.betas[0]) + " and " + human_number(given.betas[1]);
+  for (const auto& [name, value] : given.options) text += ", " + name + " " + topology::to_toml(value);
   if (given.clip_norm) text += ", gradient norm clipped to " + human_number(*given.clip_norm);
   return text + schedule_text(given);
 }

@@ -95,7 +95,7 @@ struct planned_work : planned_data {
 
 /// Stage 3: the model, its layout and its loss.
 struct planned_model : planned_work {
-  models::loss_kind loss{};
+  models::loss_function loss{};
   models::flat_layout layout{};
   std::vector<models::tied_name> tied{};  ///< Additional names of parameters of the layout.
   /// State dict entries outside the layout: see models/storage/constants.hpp.

@@ -150,9 +150,9 @@ std::vector<std::string> warnings_of(const plan& plan) {
   return warnings;
 }
 
-std::vector<std::string> warnings_of_output(const at::Tensor& output, models::loss_kind loss) {
+std::vector<std::string> warnings_of_output(const at::Tensor& output, const models::loss_function& loss) {
   constexpr double rounding = 1e-4;
-  if (loss != models::loss_kind::cross_entropy || output.dim() < 2 || output.size(1) < 2) return {};
+  if (loss != models::loss_function::cross_entropy || output.dim() < 2 || output.size(1) < 2) return {};
   const auto sums_to_one = (output.sum(1) - 1).abs().max().item<double>() < rounding;
   if (!sums_to_one || output.min().item<double>() < 0) return {};
   return {

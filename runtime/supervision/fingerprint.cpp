@@ -6,6 +6,7 @@
 #include "troupe/files/input.hpp"
 #include "troupe/files/text.hpp"
 #include "troupe/runtime/launch/arithmetic.hpp"
+#include "troupe/runtime/plugins/plugins.hpp"
 #include "troupe/runtime/topology/canonical.hpp"
 
 #include <ATen/Version.h>
@@ -107,6 +108,7 @@ std::map<std::string, std::string> fingerprint_of(const plan& plan) {
   const auto is_cpu = [](const auto& device) { return device.is_cpu(); };
   if (std::all_of(plan.devices.begin(), plan.devices.end(), is_cpu)) properties.erase("CUDA");
   if (plan.file.workers.precision != "bfloat16") properties.erase("bfloat16 arithmetic");
+  for (const auto& [name, digest] : plugins::loaded()) properties["the plug-in " + name] = digest;
   return properties;
 }
 

@@ -186,19 +186,24 @@ std::vector<std::string> settings_of(const topology::topology& file, const std::
   const std::vector<std::string> elsewhere{"exported", "script", "file", "test_file", "mapped"};
   std::vector<std::string> settings;
   for (const auto& line : topology::lines_of(*topology::find_section(section), file, 0))
-    if (contains(read, line.name) && !contains(elsewhere, line.name))
+    if (contains(read, line.name) && !contains(elsewhere, line.name) && line.type != setting_type::path)
       settings.push_back(section + "." + line.name + "=" + line.value);
   return settings;
 }
 
 /// Returns the settings that define the model and, for a data set without files, the samples.
 std::vector<std::string> made_by(const plan& plan) {
-  auto settings = settings_of(plan.file, "model", plan.model->reads);
+  const auto keys = [](std::vector<std::string> reads, const std::vector<setting>& rows) {
+    for (const auto& row : rows) reads.push_back(row.name);
+    return reads;
+  };
+  const auto of_model = keys(plan.model->reads, plan.model->settings);
+  auto settings = settings_of(plan.file, "model", keys(of_model, plan.loss.kind().settings));
   const auto& held_out = plan.file.data.validation;
   if (held_out) settings.push_back("data.validation=" + topology::to_toml(*held_out));
   if (held_out || contains(plan.data->reads, "rows"))
     settings.push_back("run.seed=" + std::to_string(plan.file.run.seed));
-  const auto of_data = settings_of(plan.file, "data", plan.data->reads);
+  const auto of_data = settings_of(plan.file, "data", keys(plan.data->reads, plan.data->settings));
   settings.insert(settings.end(), of_data.begin(), of_data.end());
   return settings;
 }
@@ -319,7 +324,7 @@ void file_journal::write_weights(const std::filesystem::path& path, const snapsh
                           {.model = plan_.model->name,
                            .data = plan_.data->name,
                            .scale = plan_.scale,
-                           .loss = models::name_of(plan_.loss),
+                           .loss = plan_.loss.name(),
                            .shape = plan_.data->sample_shape.empty() ? plan_.shape.input : std::vector<std::int64_t>{},
                            .class_names = plan_.facts.class_names,
                            .made_by = made_by(plan_),

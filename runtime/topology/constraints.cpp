@@ -39,14 +39,14 @@ void check_value(const topology& file, const std::string& path, const setting& r
                    (word != nullptr && !row.choices.empty() ? did_you_mean(*word, row.choices) : ""));
 }
 
-/// Checks the settings of an exchange's kind.
-void check_options(const topology& file, std::size_t index, const refusal& refuse) {
-  const exchange_settings& exchange = file.exchanges[index];
-  const exchange_kind* kind = find_exchange(exchange.kind);
-  if (kind == nullptr) return;
-  for (const setting& row : kind->settings)
-    if (const auto option = exchange.options.find(row.name); option != exchange.options.end())
-      check_value(file, table_path("exchange", index) + "." + row.name, row, option->second, refuse);
+/// Checks the settings of the kinds that a table names. `start` is the path of the table.
+void check_options(const section& section, const topology& file, std::size_t index, const std::string& start,
+                   const refusal& refuse) {
+  if (!section.options) return;
+  const auto& options = section.options(file, index);
+  for (const setting* row : settings_of_kinds(section, file, index))
+    if (const auto option = options.find(row->name); option != options.end())
+      check_value(file, start + "." + row->name, *row, option->second, refuse);
 }
 
 }  // namespace
@@ -59,9 +59,9 @@ void check_values(const topology& file, const refusal& refuse) {
       for (const key& key : section.keys)
         if (const auto value = value_of(section, key, file, i))
           check_value(file, start + "." + key.row.name, key.row, *value, refuse);
+      check_options(section, file, i, start, refuse);
     }
   }
-  for (std::size_t i = 0; i < file.exchanges.size(); ++i) check_options(file, i, refuse);
 }
 
 bool check_node_workers(const topology& file, const refusal& refuse) {

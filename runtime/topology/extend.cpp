@@ -67,8 +67,8 @@ void make_way(const toml::table& own, toml::table& base) {
     if (mine->contains(pair.first)) its->erase(pair.second);
     if (mine->contains(pair.second)) its->erase(pair.first);
   }
-  const exchange_kind* kind = find_exchange(own["exchange"]["kind"].value_or(std::string()));
-  if (toml::table* its = base["exchange"].as_table(); kind != nullptr && its != nullptr) make_way_for(*kind, *its);
+  const auto kind = own["exchange"]["kind"].value_or(std::string());
+  if (toml::table* its = base["exchange"].as_table(); !kind.empty() && its != nullptr) make_way_for(kind, *its);
 }
 
 /// Reads a file and those that it extends into one table.
@@ -146,17 +146,20 @@ std::string read_text(const fs::path& file, bool may_be_pipe) try {
   throw input_error(file.string() + ": " + problem.reason() + "; expected a topology file");
 }
 
-void make_way_for(const exchange_kind& kind, toml::table& section) {
-  if (section["kind"].value_or(std::string()) == kind.name) return;
+void make_way_for(const std::string& name, toml::table& section) {
+  if (section["kind"].value_or(std::string()) == name) return;
+  const exchange_kind* kind = find_exchange(name);
+  const auto has = [&](const std::string& text) {
+    return kind != nullptr && std::any_of(kind->settings.begin(), kind->settings.end(),
+                                          [&](const setting& row) { return row.name == text; });
+  };
   std::vector<std::string> others;
   for (const auto& [name, node] : section) {
     const std::string text(name.str());
-    const bool stays =
-        (text != "sends" && find_key(*find_section("exchange"), text) != nullptr) ||
-        std::any_of(kind.settings.begin(), kind.settings.end(), [&](const setting& row) { return row.name == text; });
+    const bool stays = (text != "sends" && find_key(*find_section("exchange"), text) != nullptr) || has(text);
     if (!stays && numbered(node.source(), override_prefix) == 0) others.push_back(text);
   }
-  for (const std::string& name : others) section.erase(name);
+  for (const std::string& other : others) section.erase(other);
 }
 
 extended_file read_extended(const std::string& text, const fs::path& name, mistakes& found) {

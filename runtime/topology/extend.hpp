@@ -1,7 +1,6 @@
 // Reads topology files and those that they extend.
 #pragma once
 
-#include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/runtime/topology/mistakes.hpp"
 #include "troupe/runtime/topology/toml.hpp"
 
@@ -24,6 +23,6 @@ struct extended_file {
 extended_file read_extended(const std::string& text, const std::filesystem::path& name, mistakes& found);
 
 /// Removes from the section of an exchange the settings that `kind` does not have, unless the command line sets them.
-void make_way_for(const exchange_kind& kind, toml::table& section);
+void make_way_for(const std::string& kind, toml::table& section);
 
 }  // namespace troupe::topology

@@ -67,7 +67,7 @@ class overrider {
   /// definition of the graph.
   static void make_way_in_exchange(const std::string& name, toml::node_view<toml::node> value, toml::table& section) {
     if (name == "kind") {
-      if (const exchange_kind* kind = find_exchange(value.value_or(std::string()))) make_way_for(*kind, section);
+      make_way_for(value.value_or(std::string()), section);
       return;
     }
     const bool matrix = name == "weights" && value.is_array();

@@ -1,6 +1,7 @@
 // Reads the values of a topology file according to the schema.
 #include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/files/text.hpp"
+#include "troupe/runtime/plugins/plugins.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/extend.hpp"
 #include "troupe/runtime/topology/load.hpp"
@@ -33,9 +34,11 @@ class reader {
   }
 
   void read(const toml::table& root) {
+    read_plugins(root);  // the kinds that they register may be named by what follows
     for (const auto& [name, node] : root) {
       const position at = position_of(name.source());
       const std::string text(name.str());
+      if (text == plugins_key) continue;
       if (const key* top = find_key(sections().front(), text)) {
         set(*top, 0, text, text, node);
       } else if (const section* section = find_section(text); section != nullptr && !text.empty()) {
@@ -50,6 +53,23 @@ class reader {
   places known_;
 
  private:
+  static constexpr const char* plugins_key = "plugins";
+
+  void read_plugins(const toml::table& root) {
+    const toml::node* node = root.get(plugins_key);
+    if (node == nullptr) return;
+    set(*find_key(sections().front(), plugins_key), 0, plugins_key, plugins_key, *node);
+    for (std::size_t i = 0; i < file_.plugins.size(); ++i) {
+      try {
+        plugins::load(file_.plugins[i]);
+      } catch (const input_error& reason) {
+        found_.add(known_.at(std::string(plugins_key) + "." + std::to_string(i)), reason.what());
+        found_.raise();  // without it, many names would be unknown
+      }
+    }
+    renew_choices();
+  }
+
   void set(const key& key, std::size_t index, const std::string& place, const std::string& called,
            const toml::node& node) {
     known_.put(place, position_of(node.source()));
@@ -60,15 +80,7 @@ class reader {
     known_.put(section.name, at);
     const toml::table* table = node.as_table();
     if (table == nullptr) return refuse_section(section, node, at);
-    for (const auto& [name, value] : *table) {
-      const std::string text(name.str());
-      const std::string path = section.name + "." + text;
-      if (const key* key = find_key(section, text)) {
-        set(*key, 0, path, path, value);
-      } else {
-        refuse_key(section, key_names(section), text, position_of(name.source()));
-      }
-    }
+    read_table(section, 0, section.name, *table, at);
   }
 
   /// Reads a section that may appear several times; a single one may also be written [name].
@@ -91,72 +103,82 @@ class reader {
 
   void read_table(const section& section, std::size_t index, const std::string& called, const toml::table& table,
                   position at) {
-    const std::string place = table_path(section.name, index);
+    const std::string place = section.repeated() ? table_path(section.name, index) : section.name;
     known_.put(place, at);
     for (const key& key : section.keys) {
       if (const toml::node* node = table.get(key.row.name)) {
         set(key, index, place + "." + key.row.name, called + "." + key.row.name, *node);
       }
     }
-    if (section.name == "exchange") return read_kind(section, index, called, table, at);
-    for (const auto& [name, node] : table) {
-      const std::string text(name.str());
-      if (find_key(section, text) == nullptr) refuse_key(section, key_names(section), text, position_of(name.source()));
+    if (section.name == "exchange" && !kind_in(section, section.kinds.front(), file_, index))
+      return refuse_kind(section, table, at);  // the kind determines which other keys are valid
+    if (section.options) read_options(section, index, place, called, table);
+    refuse_others(section, index, table);
+  }
+
+  void refuse_kind(const section& section, const toml::table& table, position at) {
+    const auto inner =
+        std::find_if(table.begin(), table.end(), [](const auto& pair) { return pair.second.is_table(); });
+    if (inner != table.end()) {
+      const std::string name(inner->first.str());
+      found_.add(position_of(inner->second.source()),
+                 "[exchange." + clipped(name) +
+                     "] is not a section; expected [[exchange]] with name = " + to_toml(clipped(name)));
+    } else if (!table.contains("kind")) {
+      found_.add(at, "[exchange] has no kind; expected kind = " +
+                         text::listed(text::in_quotes(find_key(section, "kind")->row.choices)));
     }
   }
 
-  /// Reads the settings of the exchange's kind.
-  void read_kind(const section& section, std::size_t index, const std::string& called, const toml::table& table,
-                 position at) {
-    const std::string place = table_path(section.name, index);
-    exchange_settings& exchange = file_.exchanges[index];
-    const exchange_kind* kind = find_exchange(exchange.kind);
-    if (kind == nullptr) {
-      const auto inner =
-          std::find_if(table.begin(), table.end(), [](const auto& pair) { return pair.second.is_table(); });
-      if (inner != table.end()) {
-        const std::string name(inner->first.str());
-        found_.add(position_of(inner->second.source()),
-                   "[exchange." + clipped(name) +
-                       "] is not a section; expected [[exchange]] with name = " + to_toml(clipped(name)));
-      } else if (!table.contains("kind")) {
-        found_.add(at, "[exchange] has no kind; expected kind = " +
-                           text::listed(text::in_quotes(find_key(section, "kind")->row.choices)));
-      }
-      return;  // the kind determines which other keys are valid
-    }
-    for (const setting& row : kind->settings) {
-      if (const toml::node* node = table.get(row.name)) {
-        known_.put(place + "." + row.name, position_of(node->source()));
-        const auto value = read_value(row, place + "." + row.name, called + "." + row.name, *node);
-        if (value) exchange.options[row.name] = *value;
-      } else if (!row.default_text.empty()) {
-        exchange.options[row.name] = default_of(row);
+  /// Reads the settings of the kinds that the table names, with their defaults.
+  void read_options(const section& section, std::size_t index, const std::string& place, const std::string& called,
+                    const toml::table& table) {
+    setting_values options;
+    for (const setting* row : settings_of_kinds(section, file_, index)) {
+      if (find_key(section, row->name) != nullptr || options.contains(row->name)) {
+        found_.add(known_.at(place), "two keys of [" + section.name + "] are called \"" + row->name +
+                                         "\", because a plug-in or program has registered a setting of this name; "
+                                         "expected another name there");
+      } else if (const toml::node* node = table.get(row->name)) {
+        known_.put(place + "." + row->name, position_of(node->source()));
+        const auto value = read_value(*row, place + "." + row->name, called + "." + row->name, *node);
+        if (value) options[row->name] = *value;
+      } else if (!row->default_text.empty()) {
+        options[row->name] = default_of(*row);
       }
     }
-    refuse_others(section, *kind, table);
+    section.set_options(file_, index, std::move(options));
   }
 
-  void refuse_others(const section& section, const exchange_kind& kind, const toml::table& table) {
+  /// Refuses keys that are neither those of the section nor settings of the kinds that the table names.
+  void refuse_others(const section& section, std::size_t index, const toml::table& table) {
     std::vector<std::string> names = key_names(section);
-    for (const setting& row : kind.settings) names.push_back(row.name);
+    for (const setting* row : settings_of_kinds(section, file_, index)) names.push_back(row->name);
     for (const auto& [name, node] : table) {
       const std::string text(name.str());
       if (std::find(names.begin(), names.end(), text) != names.end()) continue;
-      std::vector<std::string> others;
-      for (const exchange_kind& other : exchange_kinds()) {
-        const bool has = std::any_of(other.settings.begin(), other.settings.end(),
-                                     [&](const setting& row) { return row.name == text; });
-        if (has) others.push_back(other.name);
-      }
+      const auto other = std::find_if(section.kinds.begin(), section.kinds.end(),
+                                      [&](const kinds_of_key& kinds) { return !owners(kinds, text).empty(); });
       const position at = position_of(name.source());
-      if (others.empty()) {
+      if (other == section.kinds.end()) {
         refuse_key(section, names, text, at);
-      } else {
-        found_.add(at, "\"" + text + "\" is a setting of " + text::listed(others, "and") +
-                           ", but this exchange is of kind \"" + kind.name + "\"; expected " + text::listed(names));
+      } else if (!other->ignores_others) {
+        const auto chosen = kind_in(section, *other, file_, index);
+        found_.add(at, "\"" + text + "\" is a setting of " + text::listed(owners(*other, text), "and") + ", but this " +
+                           other->noun + " is of kind \"" + (chosen ? chosen->name : "") + "\"; expected " +
+                           text::listed(names));
       }
     }
+  }
+
+  /// Returns the kinds that have a setting of this name.
+  static std::vector<std::string> owners(const kinds_of_key& kinds, const std::string& name) {
+    std::vector<std::string> names;
+    for (const named_kind& kind : kinds.all())
+      if (std::any_of(kind.settings->begin(), kind.settings->end(),
+                      [&](const setting& row) { return row.name == name; }))
+        names.push_back(kind.name);
+    return names;
   }
 
   /// Returns the default of `row`, whose text is a TOML value or a string without quotes.
@@ -175,6 +197,7 @@ class reader {
     if (const toml::array* array = node.as_array()) {
       if (row.type == setting_type::devices) return read_devices(row, place, called, *array);
       if (row.type == setting_type::words) return read_list<std::string>(row, place, called, *array, text);
+      if (row.type == setting_type::paths) return read_paths(row, place, called, *array);
       if (row.type == setting_type::columns) return read_list<std::string>(row, place, called, *array, column);
       if (row.type == setting_type::integer_or_integers)
         return read_list<std::int64_t>(row, place, called, *array, integer);
@@ -211,6 +234,15 @@ class reader {
       values.push_back(std::get<T>(*value));
     }
     return values;
+  }
+
+  std::optional<setting_value> read_paths(const setting& row, const std::string& place, const std::string& called,
+                                          const toml::array& array) {
+    auto list = read_list<std::string>(row, place, called, array, text);
+    if (!list) return {};
+    auto& paths = std::get<std::vector<std::string>>(*list);
+    for (std::size_t i = 0; i < paths.size(); ++i) paths[i] = resolved(paths[i], *array.get(i));
+    return list;
   }
 
   /// Reads rows of equal length with at least one number.
@@ -295,11 +327,12 @@ class reader {
     const std::string expected = "; expected " + expectation(row);
     const std::string word = node.value_or(std::string());
     if (called == "format" && value) return expected + ", the only format that this build reads";
-    const bool list = row.type == setting_type::words || row.type == setting_type::pairs;
-    if (list && word.starts_with('[')) {
-      return expected + "; in a shell, put single quotes around the argument: --set '" + called +
-             (row.type == setting_type::words ? "=[\"gradient\", …]'" : "=[[\"w0\", \"w1\"], …]'");
-    }
+    const std::map<setting_type, std::string> lists{{setting_type::words, "[\"gradient\", …]"},
+                                                    {setting_type::paths, "[\"libmine.so\"]"},
+                                                    {setting_type::pairs, "[[\"w0\", \"w1\"], …]"}};
+    if (const auto list = lists.find(row.type); list != lists.end() && word.starts_with('['))
+      return expected + "; in a shell, put single quotes around the argument: --set '" + called + "=" + list->second +
+             "'";
     if (row.name == "kind" && !word.empty()) {
       if (const auto settings = settings_with(word); !settings.empty()) return expected + "; " + settings;
     }
@@ -345,6 +378,7 @@ class reader {
       case setting_type::columns:  // a single one; read_value() handles the list
         return column(node);
       case setting_type::words:
+      case setting_type::paths:
       case setting_type::reals:
       case setting_type::pairs:
         break;  // only a list; handled by read_value()
@@ -409,9 +443,10 @@ class reader {
       found_.add(at, "\"" + name + "\" is a key of [" + home + "]; expected " + home + "." + name + "=value");
       return;
     }
-    found_.add(at, home.empty() ? "there is no key \"" + clipped(name) +
-                                      "\" outside a section; expected format, extends, or a section such as [run]"
-                                : "\"" + name + "\" is outside its section; expected it below a line [" + home + "]");
+    found_.add(at, home.empty()
+                       ? "there is no key \"" + clipped(name) +
+                             "\" outside a section; expected format, extends, plugins, or a section such as [run]"
+                       : "\"" + name + "\" is outside its section; expected it below a line [" + home + "]");
   }
 
   void refuse_key(const section& section, const std::vector<std::string>& names, const std::string& name, position at) {

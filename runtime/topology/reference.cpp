@@ -104,7 +104,7 @@ json schema_of(const setting& row) {
   if (row.type == setting_type::duration) return described(std::move(result), row);  // its minimum is in seconds
   if (row.minimum) result[row.minimum_excluded ? "exclusiveMinimum" : "minimum"] = number(*row.minimum, whole);
   if (row.maximum) result[row.maximum_excluded ? "exclusiveMaximum" : "maximum"] = number(*row.maximum, whole);
-  if (row.type == setting_type::words || row.type == setting_type::reals) {
+  if (row.type == setting_type::words || row.type == setting_type::paths || row.type == setting_type::reals) {
     result = {{"type", "array"}, {"items", result}};
   }
   if (row.type == setting_type::real_or_reals || row.type == setting_type::integer_or_integers ||
@@ -134,22 +134,32 @@ json schema_of(const section& section) {
           {"additionalProperties", false}};
 }
 
-/// Adds the settings of all kinds of exchanges: their names, so that editors offer them, and for each kind a rule that
-/// restricts it to its own settings and the values that they accept.
-void add_kinds(json& schema) {
-  json common = json::array(), rules = json::array();
+/// Returns whether any of the kinds has settings of its own.
+bool have_settings(const std::vector<named_kind>& kinds) {
+  return std::any_of(kinds.begin(), kinds.end(), [](const named_kind& kind) { return !kind.settings->empty(); });
+}
+
+/// Adds the settings of all kinds that a key names: their names, so that editors offer them, and for each kind a rule
+/// for the values that its own settings accept. Unless others are ignored, the rule allows only its own settings.
+/// `usual` is the default of the key.
+void add_kinds(json& schema, const kinds_of_key& kinds, const std::string& usual) {
+  const auto all = kinds.all();
+  if (!have_settings(all)) return;
+  json common = json::array();
   for (const auto& [name, value] : schema["properties"].items()) common.push_back(name);
-  for (const exchange_kind& kind : exchange_kinds()) {
+  for (const named_kind& kind : all) {
     json own = json::object(), names = common;
-    for (const setting& row : kind.settings) {
+    for (const setting& row : *kind.settings) {
       own[row.name] = schema_of(row);
       names.push_back(row.name);
       if (!schema["properties"].contains(row.name)) schema["properties"][row.name] = {{"description", row.explanation}};
     }
-    const json is_kind = {{"properties", {{"kind", {{"const", kind.name}}}}}, {"required", {"kind"}}};
-    rules.push_back({{"if", is_kind}, {"then", {{"properties", own}, {"propertyNames", {{"enum", names}}}}}});
+    json is_kind = {{"properties", {{kinds.key, {{"const", kind.name}}}}}};
+    if (to_toml(kind.name) != usual) is_kind["required"] = {kinds.key};
+    json rule = {{"properties", own}};
+    if (!kinds.ignores_others) rule["propertyNames"] = {{"enum", names}};
+    schema["allOf"].push_back({{"if", is_kind}, {"then", rule}});
   }
-  schema["allOf"] = rules;
 }
 
 /// Returns the keys that sections must set, such as "`kind` of an `[exchange]`".
@@ -192,10 +202,15 @@ std::string reference_page() {
     std::vector<setting> rows;
     for (const key& key : section.keys) rows.push_back(key.row);
     text += section.explanation + "\n\n" + table(rows);
-    if (section.name != "exchange") continue;
-    for (const exchange_kind& kind : exchange_kinds()) {
-      text += "\n### `kind = \"" + kind.name + "\"`\n\n" + kind.explanation + " Source: " + kind.source + ".\n";
-      if (!kind.settings.empty()) text += "\n" + table(kind.settings);
+    for (const kinds_of_key& kinds : section.kinds) {
+      const auto all = kinds.all();
+      if (!have_settings(all)) continue;
+      for (const named_kind& kind : all) {
+        const auto* exchange = section.name == "exchange" ? find_exchange(kind.name) : nullptr;
+        text += "\n### `" + kinds.key + " = \"" + kind.name + "\"`\n\n" + kind.explanation +
+                (exchange != nullptr ? " Source: " + exchange->source + "." : "") + "\n";
+        if (!kind.settings->empty()) text += "\n" + table(*kind.settings);
+      }
     }
   }
   return text;
@@ -247,7 +262,8 @@ std::string json_schema() {
       for (const auto& [name, value] : schema["properties"].items()) properties[name] = value;
       continue;
     }
-    if (section.name == "exchange") add_kinds(schema);
+    for (const kinds_of_key& kinds : section.kinds)
+      add_kinds(schema, kinds, find_key(section, kinds.key)->row.default_text);
     if (section.repeated()) schema = {{"anyOf", {schema, {{"type", "array"}, {"items", schema}}}}};
     properties[section.name] = schema;
     if (section.needed.empty()) continue;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "troupe/algorithms/exchange/kinds/catalogue.hpp"
-#include "troupe/algorithms/support/setting.hpp"
+#include "troupe/files/setting.hpp"
 
 #include <string>
 #include <vector>

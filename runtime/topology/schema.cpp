@@ -1,5 +1,6 @@
 #include "troupe/runtime/topology/schema.hpp"
 
+#include "troupe/algorithms/exchange/around/codec.hpp"
 #include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/runtime/topology/schema_rows.hpp"
 
@@ -36,13 +37,19 @@ key extends_row() {
 }
 
 section top_section() {
-  return {"", "Keys before the first section.", {format_row(), extends_row()}};
+  return {"",
+          "Keys before the first section.",
+          {format_row(), extends_row(),
+           rows::row(
+               "plugins", [](auto& file, std::size_t) -> auto& { return file.plugins; }, {.type = setting_type::paths},
+               "Shared libraries that register models, data sets, losses, optimizers, exchanges, encodings or "
+               "graphs of your own, which this file can then name. Their code is executed even by commands that "
+               "only read the file, such as check: use only files and libraries that you trust.")}};
 }
 
-}  // namespace
-
-const std::vector<section>& sections() {
-  static const std::vector<section> all = {
+/// Returns the schema, which only renew_choices() changes.
+std::vector<section>& schema() {
+  static std::vector<section> all = {
       top_section(),
       rows::run_section(),
       rows::model_section(),
@@ -64,6 +71,12 @@ const std::vector<section>& sections() {
   return all;
 }
 
+}  // namespace
+
+const std::vector<section>& sections() {
+  return schema();
+}
+
 const section* find_section(const std::string& name) {
   const auto found =
       std::find_if(sections().begin(), sections().end(), [&](const section& section) { return section.name == name; });
@@ -74,6 +87,39 @@ const key* find_key(const section& section, const std::string& name) {
   const auto found =
       std::find_if(section.keys.begin(), section.keys.end(), [&](const key& key) { return key.row.name == name; });
   return found == section.keys.end() ? nullptr : &*found;
+}
+
+std::optional<named_kind> kind_in(const section& section, const kinds_of_key& kinds, const topology& file,
+                                  std::size_t index) {
+  const auto name = find_key(section, kinds.key)->get(file, index);
+  const auto all = kinds.all();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const named_kind& kind) {
+    return name && kind.name == std::get<std::string>(*name);
+  });
+  return found == all.end() ? std::nullopt : std::optional{*found};
+}
+
+std::vector<const setting*> settings_of_kinds(const section& section, const topology& file, std::size_t index) {
+  std::vector<const setting*> settings;
+  for (const kinds_of_key& kinds : section.kinds)
+    if (const auto kind = kind_in(section, kinds, file, index))
+      for (const setting& row : *kind->settings) settings.push_back(&row);
+  return settings;
+}
+
+void renew_choices() {
+  renew_exchange_kinds();
+  const auto add = [](section& section, const std::string& name, const std::vector<std::string>& words) {
+    for (key& key : section.keys)
+      if (key.row.name == name)
+        for (const std::string& word : words)
+          if (std::find(key.row.choices.begin(), key.row.choices.end(), word) == key.row.choices.end())
+            key.row.choices.push_back(word);
+  };
+  for (section& section : schema()) {
+    for (const kinds_of_key& kinds : section.kinds) add(section, kinds.key, rows::names(kinds.all()));
+    if (section.name == "exchange") add(section, "encoding", encoding_names());
+  }
 }
 
 std::vector<std::string> section_names() {
@@ -100,17 +146,11 @@ std::vector<line> lines_of(const section& section, const topology& file, std::si
     const auto value = key.get(file, index);
     if (value && !decided) lines.push_back({key.row.name, to_toml(*value), key.row.type});
   }
-  if (section.name != "exchange") return lines;
-  const exchange_settings& exchange = file.exchanges[index];
-  const exchange_kind* kind = find_exchange(exchange.kind);
-  for (const auto& [name, value] : exchange.options) {
-    const auto is_it = [&](const setting& row) { return row.name == name; };
-    setting_type type = setting_type::text;
-    if (kind != nullptr) {
-      const auto row = std::find_if(kind->settings.begin(), kind->settings.end(), is_it);
-      if (row != kind->settings.end()) type = row->type;
-    }
-    lines.push_back({name, to_toml(value), type});
+  if (!section.options) return lines;
+  const auto rows = settings_of_kinds(section, file, index);
+  for (const auto& [name, value] : section.options(file, index)) {
+    const auto row = std::find_if(rows.begin(), rows.end(), [&](const setting* each) { return each->name == name; });
+    lines.push_back({name, to_toml(value), row == rows.end() ? setting_type::text : (*row)->type});
   }
   return lines;
 }

@@ -1,9 +1,9 @@
 // The table of all keys of a topology file. Parsing, printing, `troupe explain`, docs/topology.md, the JSON Schema and
-// error messages all derive from it. Each kind of exchange has its own rows for its settings (exchange_kind::settings).
-// Immutable after construction; safe to use from any thread.
+// error messages all derive from it. Kinds of models, data sets, losses, optimizers and exchanges have rows for
+// settings of their own. It changes only when a plug-in is loaded; otherwise it is safe to use from any thread.
 #pragma once
 
-#include "troupe/algorithms/support/setting.hpp"
+#include "troupe/files/setting.hpp"
 #include "troupe/runtime/topology/topology.hpp"
 
 #include <cstddef>
@@ -24,6 +24,23 @@ struct key {
   std::function<void(topology&, std::size_t index, const setting_value&)> set;
 };
 
+/// What a table may name, such as one of the optimizers, and the settings of its own that it then has in this table.
+struct named_kind {
+  std::string name;
+  std::string explanation;
+  const std::vector<setting>* settings;
+};
+
+/// The kinds of one sort, of which a key of a section names one.
+struct kinds_of_key {
+  std::string key;   ///< Such as "kind", "name" or "loss".
+  std::string noun;  ///< What messages call a kind, such as "optimizer".
+  std::function<std::vector<named_kind>()> all;
+  /// Whether settings of another kind are ignored instead of refused, so that a file for one kind can be used with
+  /// another by --set.
+  bool ignores_others{false};
+};
+
 /// A section of the file, with its keys.
 struct section {
   std::string name;  ///< Empty for the keys at the top of a file.
@@ -34,6 +51,10 @@ struct section {
   /// Return and set the number of tables of a repeated section ([[name]]). Empty for other sections.
   std::function<std::size_t(const topology&)> count{};
   std::function<void(topology&, std::size_t)> resize{};
+  std::vector<kinds_of_key> kinds{};  ///< Empty if no key of the section names a kind with settings of its own.
+  /// Return and set the values of the settings of the named kinds. Empty if there are no kinds.
+  std::function<const setting_values&(const topology&, std::size_t)> options{};
+  std::function<void(topology&, std::size_t, setting_values)> set_options{};
   bool repeated() const { return static_cast<bool>(resize); }
 };
 
@@ -46,6 +67,16 @@ const section* find_section(const std::string& name);
 /// Returns the key of this name in `section`, or nullptr.
 const key* find_key(const section& section, const std::string& name);
 
+/// Returns the kind that table `index` of `section` names, or nothing if its name is unknown.
+std::optional<named_kind> kind_in(const section& section, const kinds_of_key& kinds, const topology& file,
+                                  std::size_t index);
+
+/// Returns the rows of the settings that table `index` has because of the kinds that it names.
+std::vector<const setting*> settings_of_kinds(const section& section, const topology& file, std::size_t index);
+
+/// Adds what plug-ins have registered to the choices of the keys that name it. No other thread may read the schema.
+void renew_choices();
+
 /// Returns the names of all sections, and of all keys of `section`.
 std::vector<std::string> section_names();
 std::vector<std::string> key_names(const section& section);
@@ -57,7 +88,7 @@ struct line {
 };
 
 /// Returns the lines of table `index` of `section`: the keys that are set, except one that another key has replaced
-/// (see exclusions()); for an exchange, the settings of its kind follow.
+/// (see exclusions()); the settings of the kinds that it names follow.
 std::vector<line> lines_of(const section& section, const topology& file, std::size_t index);
 
 /// Two keys of a section that cannot both be set. If the second is set, it determines the value of the first.

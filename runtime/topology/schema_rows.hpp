@@ -181,11 +181,30 @@ section list(std::string name, std::string explanation, std::vector<Section> top
           .resize = [=](topology& file, std::size_t count) { (file.*tables).resize(count); }};
 }
 
-template <class Kind>
-std::vector<std::string> names(const std::vector<Kind>& kinds) {
+template <class Kinds>
+std::vector<std::string> names(const Kinds& kinds) {
   std::vector<std::string> result;
-  for (const Kind& kind : kinds) result.push_back(kind.name);
+  for (const auto& kind : kinds) result.push_back(kind.name);
   return result;
+}
+
+/// Returns kinds as the schema describes them.
+template <class Kinds>
+std::vector<named_kind> described(const Kinds& kinds) {
+  std::vector<named_kind> result;
+  for (const auto& kind : kinds) result.push_back({kind.name, kind.explanation, &kind.settings});
+  return result;
+}
+
+/// Lets `made` have settings of the kinds that its keys name; `where` accesses their values, like in() and each().
+template <class Where>
+section with_kinds(section made, Where where, std::vector<kinds_of_key> kinds) {
+  made.kinds = std::move(kinds);
+  made.options = [=](const topology& file, std::size_t index) -> const setting_values& { return where(file, index); };
+  made.set_options = [=](topology& file, std::size_t index, setting_values values) {
+    where(file, index) = std::move(values);
+  };
+  return made;
 }
 
 }  // namespace troupe::topology::rows

@@ -81,32 +81,35 @@ section workers_section() {
 section exchange_section() {
   using t = topology;
   using exchange = exchange_settings;
-  return list("exchange",
-              "What the workers send each other: one [exchange] section, or several [[exchange]] sections with a name "
-              "each. Every kind of exchange has additional settings of its own.",
-              &t::exchanges, "kind",
-              {row("name", each(&t::exchanges, &exchange::name), {},
-                   "Name of the exchange, used in workers.loop and in the output of troupe. Required if there are "
-                   "several exchanges."),
-               row("kind", each(&t::exchanges, &exchange::kind), {.choices = names(exchange_kinds())},
-                   "Algorithm of the exchange. Required. `troupe list exchanges` describes each one."),
-               row("sends", each(&t::exchanges, &exchange::sends), {.choices = {"gradient", "parameters"}},
-                   "What a worker contributes. Defaults to the gradient or the parameters according to the kind; "
-                   "`troupe list exchanges` names the default first."),
-               row("members", each(&t::exchanges, &exchange::members), {},
-                   "Participants: workers (w0, w1, …), or names of other exchanges, each of which stands for the group "
-                   "of its workers. Defaults to all workers. Other workers skip this exchange."),
-               row("every", each(&t::exchanges, &exchange::every), {},
-                   "Interval between exchanges, in steps or epochs; by default every step. With an interval of 4, an "
-                   "exchange after \"apply\" takes place in steps 4, 8, 12 …, and one before \"apply\" in steps 5, 9, "
-                   "13 …. One exception: an elastic exchange with apply = \"each\" that precedes \"apply\" also takes "
-                   "place in step 1. A parameter_server takes part in every step."),
-               row("encoding", each(&t::exchanges, &exchange::encoding), {.choices = encoding_names()},
-                   "Number format of the tensors on their way. \"bf16\" rounds each value that is sent to the nearest "
-                   "bfloat16, so messages have half the size; receivers compute in float32. All members still get the "
-                   "same answer wherever they did before. Only for exchanges that send gradients, because small steps "
-                   "are lost if parameters are rounded. A parameter_server keeps its parameters in float32 and rounds "
-                   "only its answers, so that no step is lost.")});
+  auto made =
+      list("exchange",
+           "What the workers send each other: one [exchange] section, or several [[exchange]] sections with a name "
+           "each. Every kind of exchange has additional settings of its own.",
+           &t::exchanges, "kind",
+           {row("name", each(&t::exchanges, &exchange::name), {},
+                "Name of the exchange, used in workers.loop and in the output of troupe. Required if there are "
+                "several exchanges."),
+            row("kind", each(&t::exchanges, &exchange::kind), {.choices = names(exchange_kinds())},
+                "Algorithm of the exchange. Required. `troupe list exchanges` describes each one."),
+            row("sends", each(&t::exchanges, &exchange::sends), {.choices = {"gradient", "parameters"}},
+                "What a worker contributes. Defaults to the gradient or the parameters according to the kind; "
+                "`troupe list exchanges` names the default first."),
+            row("members", each(&t::exchanges, &exchange::members), {},
+                "Participants: workers (w0, w1, …), or names of other exchanges, each of which stands for the group "
+                "of its workers. Defaults to all workers. Other workers skip this exchange."),
+            row("every", each(&t::exchanges, &exchange::every), {},
+                "Interval between exchanges, in steps or epochs; by default every step. With an interval of 4, an "
+                "exchange after \"apply\" takes place in steps 4, 8, 12 …, and one before \"apply\" in steps 5, 9, "
+                "13 …. One exception: an elastic exchange with apply = \"each\" that precedes \"apply\" also takes "
+                "place in step 1. A parameter_server takes part in every step."),
+            row("encoding", each(&t::exchanges, &exchange::encoding), {.choices = encoding_names()},
+                "Number format of the tensors on their way. \"bf16\" rounds each value that is sent to the nearest "
+                "bfloat16, so messages have half the size; receivers compute in float32. All members still get the "
+                "same answer wherever they did before. Only for exchanges that send gradients, because small steps "
+                "are lost if parameters are rounded. A parameter_server keeps its parameters in float32 and rounds "
+                "only its answers, so that no step is lost.")});
+  return with_kinds(std::move(made), each(&t::exchanges, &exchange::options),
+                    {{.key = "kind", .noun = "exchange", .all = [] { return described(exchange_kinds()); }}});
 }
 
 section evaluate_section() {

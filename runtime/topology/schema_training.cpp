@@ -8,10 +8,19 @@
 
 namespace troupe::topology::rows {
 
+namespace {
+
+std::vector<std::string> auto_and(std::vector<std::string> names) {
+  names.insert(names.begin(), "auto");
+  return names;
+}
+
+}  // namespace
+
 section model_section() {
   using t = topology;
   using model = model_settings;
-  return {
+  section made{
       "model",
       "The network, its initial weights and its loss.",
       {row("name", in(&t::model, &model::name), {.choices = names(models::network_kinds())},
@@ -25,9 +34,10 @@ section model_section() {
        row("init", in(&t::model, &model::init), {},
            "File with the weights to start from: safetensors, an exported program, TorchScript, or a dict of tensors "
            "saved by torch.save. Without it, PyTorch's initializers draw the weights from run.seed."),
-       row("loss", in(&t::model, &model::loss),
-           {.choices = {"auto", "cross_entropy", "nll", "binary_cross_entropy", "hinge", "mse"}},
-           "Loss function, averaged over the batch. \"auto\" selects the one that fits the model's output."),
+       row("loss", in(&t::model, &model::loss), {.choices = auto_and(names(models::loss_kinds()))},
+           "Loss function, averaged over the batch. \"auto\" selects the one that fits the model's output. `troupe "
+           "list "
+           "losses` describes each one."),
        row("layers", in(&t::model, &model::layers), {.minimum = 1, .maximum = 1024},
            "Number of layers. Used only by mlp (hidden layers, 2 by default), gpt (blocks, 4 by default) and "
            "wide_resnet (blocks per group, 2 by default)."),
@@ -59,6 +69,13 @@ section model_section() {
        row("sync_batch_norm", in(&t::model, &model::sync_batch_norm), {},
            "Whether batch norm uses the statistics of all workers' batches together. The workers then exchange "
            "messages in the middle of each forward and backward pass.")}};
+  return with_kinds(
+      std::move(made), in(&t::model, &model::options),
+      {{.key = "name",
+        .noun = "model",
+        .all = [] { return described(models::network_kinds()); },
+        .ignores_others = true},
+       {.key = "loss", .noun = "loss", .all = [] { return described(models::loss_kinds()); }, .ignores_others = true}});
 }
 
 namespace {
@@ -90,7 +107,7 @@ key batch_size_row() {
 section data_section() {
   using t = topology;
   using data = data_settings;
-  return {
+  section made{
       "data",
       "The training and validation samples, and how the workers share them.",
       {row("name", in(&t::data, &data::name), {.choices = names(troupe::data::dataset_kinds())},
@@ -184,6 +201,11 @@ section data_section() {
        row("std", in(&t::data, &data::std), {.minimum = 0, .maximum = 1e6, .minimum_excluded = true},
            "Standard deviation of each channel, for inputs in [0, 1]. Must be set together with mean. Defaults to the "
            "value published for the data set, if there is one. Used only for images, with data.normalize = true.")}};
+  return with_kinds(std::move(made), in(&t::data, &data::options),
+                    {{.key = "name",
+                      .noun = "data set",
+                      .all = [] { return described(troupe::data::dataset_kinds()); },
+                      .ignores_others = true}});
 }
 
 section augment_section() {
@@ -220,7 +242,7 @@ section augment_section() {
 section optimizer_section() {
   using t = topology;
   using optimizer = optimizer_settings;
-  return {
+  section made{
       "optimizer",
       "The optimizer and its learning rate. sgd computes v = momentum·v + g + weight_decay·p and then p = p - lr·v; "
       "`troupe list optimizers` describes the others.",
@@ -293,6 +315,8 @@ section optimizer_section() {
            "schedule = \"step\", which requires it."),
        row("decay_factor", in(&t::optimizer, &optimizer::decay_factor), {.minimum = 0, .maximum = 1},
            "Factor applied to the learning rate after each of decay_epochs. Used only when schedule = \"step\".")}};
+  return with_kinds(std::move(made), in(&t::optimizer, &optimizer::options),
+                    {{.key = "name", .noun = "optimizer", .all = [] { return described(optimizer_kinds()); }}});
 }
 
 }  // namespace troupe::topology::rows

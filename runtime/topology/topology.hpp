@@ -3,7 +3,7 @@
 // that table, explains their meaning.
 #pragma once
 
-#include "troupe/algorithms/support/setting.hpp"
+#include "troupe/files/setting.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -49,7 +49,7 @@ struct model_settings {
   std::filesystem::path exported;    ///< Absolute path, or empty. If set, the name is "exported".
   std::filesystem::path script;      ///< Absolute path, or empty. If set, the name is "script".
   std::filesystem::path init;        ///< Absolute path. If empty, PyTorch's initializers draw from the seed.
-  std::string loss{"auto"};          ///< "auto" or a name from models::name_of().
+  std::string loss{"auto"};          ///< "auto" or the name of a loss.
   std::optional<std::int64_t> rank;  ///< Used by matrix_completion. If unset, the default of models::network_shape.
   /// See models::network_shape. Each is unset if the model does not read it.
   std::optional<std::int64_t> layers, width, heads;
@@ -59,6 +59,7 @@ struct model_settings {
   double initializer_std{0.01};             ///< Standard deviation for initializer "normal".
   std::string initializer_bias{"default"};  ///< "default" or "zero"; used for initializer "normal".
   bool sync_batch_norm{false};
+  setting_values options{};  ///< Settings of the kinds of this model and of this loss, with defaults filled in.
   bool operator==(const model_settings&) const = default;
 
   /// Returns the file that the model is read from; empty for a built-in model.
@@ -91,6 +92,7 @@ struct data_settings {
   std::optional<std::int64_t> threads;  ///< Threads per process that make batches ahead. If unset, the process decides.
   bool normalize{true};
   std::vector<double> mean, std;  ///< If empty, the published values.
+  setting_values options{};       ///< Settings of this kind of data set, with defaults filled in.
   bool operator==(const data_settings&) const = default;
 };
 
@@ -115,6 +117,7 @@ struct optimizer_settings {
   double decay_power{1};             ///< Exponent of the "polynomial" schedule.
   std::vector<double> decay_epochs;  ///< Milestones of the "step" schedule.
   double decay_factor{0.1};          ///< Factor of the learning rate at each milestone of the "step" schedule.
+  setting_values options{};          ///< Settings of this kind of optimizer, with defaults filled in.
   bool operator==(const optimizer_settings&) const = default;
 };
 
@@ -242,7 +245,8 @@ struct given_keys {
 };
 
 struct topology {
-  std::filesystem::path file;  ///< The file that was read; its stem names the run.
+  std::filesystem::path file;        ///< The file that was read; its stem names the run.
+  std::vector<std::string> plugins;  ///< Absolute paths of the shared libraries that were loaded for this file.
   run_settings run;
   model_settings model;
   data_settings data;

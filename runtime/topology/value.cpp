@@ -241,6 +241,8 @@ std::string expectation(const setting& row) {
              ", such as 100, \"100 steps\" or \"1 epoch\"";
     case setting_type::words:
       return "a list of strings";
+    case setting_type::paths:
+      return "a list of paths (strings)";
     case setting_type::reals:
       return "a list of numbers" + (range(row).empty() ? "" : ", each" + range(row));
     case setting_type::choice_or_matrix: {

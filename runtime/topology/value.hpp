@@ -2,7 +2,7 @@
 // small grammars that TOML lacks (durations and intervals).
 #pragma once
 
-#include "troupe/algorithms/support/setting.hpp"
+#include "troupe/files/setting.hpp"
 #include "troupe/files/text.hpp"
 #include "troupe/runtime/topology/topology.hpp"
 

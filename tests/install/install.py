@@ -9,10 +9,17 @@ import re
 import shutil
 import subprocess
 
-from nodes import background, node_tables, weights
+from nodes import EXCHANGE, LOOP, WIRINGS, background, node_tables, weights
 from troupe_command import SOURCE, TINY, main, metrics, thorough, troupe, write
 
 EXAMPLE = SOURCE / "examples/new_exchange"
+SPIRALS = SOURCE / "examples/own_model/spirals.toml"
+# A plug-in that claims what the command line of the compiler says.
+PLUGIN = r'''
+#include <cstddef>
+struct { const char *libtorch, *compiler; std::size_t layout; void (*register_kinds)(); } entry{LIBTORCH, COMPILER, 1, nullptr};
+extern "C" decltype(entry) troupe_plugin() { return entry; }
+'''
 
 
 def call(*words):
@@ -165,6 +172,78 @@ def test_a_second_exchange_draws_its_pairs_from_the_seed_of_the_run():
     accuracy = metrics("once")[-1]["val_accuracy"]
     print(f"  random pairs of 4 workers: {accuracy:.3f}")
     assert accuracy > 0.5, "200 steps of lenet beat chance by far"
+
+
+def spirals(binary, *words, **more):
+    """Runs a command with the kinds of examples/own_model: the program, or the installed command with the plug-in."""
+    program = binary == "program"
+    return troupe(*words, *([] if program else ["--set", 'plugins=["own_model/libspirals.so"]']),
+                  binary="own_model/troupe_with_spirals" if program else "prefix/bin/troupe", **more)
+
+
+@thorough
+def test_a_module_data_a_loss_and_an_optimizer_of_ones_own_in_a_program_and_in_a_plug_in():
+    build("own_model")
+    lines = sum(len(path.read_text().splitlines()) for path in SPIRALS.parent.iterdir() if path.suffix != ".toml")
+    assert lines < 150, lines
+    spirals("program", "run", SPIRALS, "--out", "program")
+    spirals("plug-in", "run", SPIRALS, "--out", "plug-in")
+    assert weights("program") == weights("plug-in"), "the weights of the plug-in differ from those of the program"
+    accuracy = metrics("program")[-1]["val_accuracy"]
+    print(f"  two spirals: {accuracy:.3f}")
+    assert accuracy > 0.95, accuracy
+
+    # Continued after a third, with the state of the optimizer, and without naming the plug-in again.
+    spirals("plug-in", "run", SPIRALS, "--set", "run.epochs=10", "--set", "checkpoint.every=10 epochs", "--out", "parts")
+    troupe("run", "--resume", "parts", "--set", "run.epochs=30", binary="prefix/bin/troupe")
+    assert weights("parts") == weights("plug-in"), "the weights of a continued run differ"
+
+    # The settings appear wherever others do.
+    installed = functools.partial(troupe, binary="prefix/bin/troupe")
+    plug_in = ["--plugin", "own_model/libspirals.so"]
+    for listed, kind, key in [("models", "sine_net", "frequency"), ("losses", "focal", "gamma"),
+                              ("data", "spirals", "turns"), ("optimizers", "lion", "beta2")]:
+        kinds = {item["name"]: item for item in json.loads(installed("list", listed, "--json", *plug_in).stdout)[listed]}
+        assert key in kinds[kind]["settings"], kinds[kind]
+        assert f'= "{kind}")' in installed("explain", key, *plug_in).stdout
+        assert f'"{key}"' in installed("explain", "--schema", *plug_in).stdout
+        assert key not in installed("list", listed).stdout
+    plan = spirals("plug-in", "check", SPIRALS).stdout
+    for part in ("sine_net, frequency 6.0, ", "focal, gamma 1.0", "spirals, turns 1.5, ", "beta1 0.9, beta2 0.95"):
+        assert part in plan, plan
+    said = installed("eval", "plug-in/model.safetensors", *plug_in).stdout
+    assert re.search(r"sine_net on the test set of spirals \(1,000 samples\): loss .*, accuracy (9[5-9]|100)", said), said
+    assert "or --plugin FILE" in installed("eval", "plug-in/model.safetensors", status=2).stderr
+
+
+@thorough
+def test_kinds_of_ones_own_give_the_same_bytes_on_threads_and_nodes_under_every_deterministic_wiring():
+    build("own_model")
+    text = SPIRALS.read_text().split("[workers]")[0].replace("epochs = 30", "steps = 20")
+    for name, (loop, exchange) in WIRINGS.items():
+        wired = f"{text}[workers]\ncount = 4\nloop = [{loop}]\n{exchange}"
+        one = write("one.toml", wired)
+        more = write("more.toml", wired + node_tables([1, 2, 1]))
+        spirals("program", "run", one, "--out", "one", "--overwrite")
+        spirals("plug-in", "run", more, "--out", "more", "--overwrite")
+        assert weights("one") == weights("more"), f"{name}: the weights differ"
+
+
+@thorough
+def test_a_plug_in_for_another_libtorch_compiler_or_troupe_is_refused():
+    prefix = install()
+    write("plugin.cpp", PLUGIN)
+    # The versions of this installation, from the message about another one.
+    def refused(libtorch, compiler):
+        call(os.environ.get("CXX", "c++"), "-shared", "-fPIC", f'-DLIBTORCH="{libtorch}"', f'-DCOMPILER="{compiler}"',
+             "plugin.cpp", "-o", "other.so")
+        said = troupe("check", write("plug.toml", 'plugins = ["other.so"]\n'), status=2, binary=prefix / "bin/troupe").stderr
+        print(" ", said.strip())
+        assert "plug.toml:1:12: " in said and "compile the plug-in again" in said, said
+        return said
+    libtorch = re.search(r"this program with LibTorch (\S+);", refused("1.0", "none"))[1]
+    compiler = re.search(r"compiler none, and this program with (.+?); compile", refused(libtorch, "none"))[1]
+    assert "headers of another version of Troupe" in refused(libtorch, compiler)
 
 
 main(globals())

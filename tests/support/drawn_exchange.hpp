@@ -4,7 +4,7 @@
 
 #include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/algorithms/messages/messages.hpp"
-#include "troupe/algorithms/support/setting.hpp"
+#include "troupe/files/setting.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 
 #include <cstdint>

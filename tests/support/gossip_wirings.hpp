@@ -1,7 +1,7 @@
 // Settings of gossip that tests start from: graphs and matrices of weights, for members named w0, w1, …
 #pragma once
 
-#include "troupe/algorithms/support/setting.hpp"
+#include "troupe/files/setting.hpp"
 
 #include <cstddef>
 #include <cstdint>

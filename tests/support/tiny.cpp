@@ -27,7 +27,7 @@ class tiny final : public models::network {
   void draw_from(at::Generator) override {}
   named_tensors parameters() const override { return {{"weight", weight_}, {"bias", bias_}}; }
   named_tensors buffers() const override { return {}; }
-  models::loss_kind loss() const override { return models::loss_kind::cross_entropy; }
+  models::loss_function loss() const override { return models::loss_function::cross_entropy; }
 
  private:
   at::Tensor weight_ = at::arange(12, at::kFloat).reshape({3, 4}).div_(100).requires_grad_();
@@ -52,8 +52,8 @@ class normed final : public models::random_module {
 const models::network_kind& normed_network() {
   static const models::network_kind kind{"normed", "softmax regression between batch norms",
                                          [](const models::network_shape&) -> std::unique_ptr<models::network> {
-                                           return models::as_network(std::make_shared<normed>(),
-                                                                     models::loss_kind::cross_entropy);
+                                           return models::as_built_in(std::make_shared<normed>(),
+                                                                     models::loss_function::cross_entropy);
                                          }};
   return kind;
 }
@@ -93,7 +93,7 @@ plan tiny_plan(const tiny_options& options) {
   result.file.model.sync_batch_norm = options.norms;
   result.model = options.norms || options.normed ? &normed_network() : &tiny_network();
   result.shape = {.input = {1, 2, 2}, .classes = 3};
-  result.loss = models::loss_kind::cross_entropy;
+  result.loss = models::loss_function::cross_entropy;
   const auto net = result.model->make(result.shape);
   result.layout = models::layout_of(*net);
   result.sampling = {.samples = options.samples,

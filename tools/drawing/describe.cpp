@@ -33,25 +33,24 @@ std::string numbers(const std::vector<double>& values) {
   return text::joined(words, ", ");
 }
 
-std::string loss_text(models::loss_kind loss) {
-  switch (loss) {
-    case models::loss_kind::cross_entropy:
-      return "cross-entropy";
-    case models::loss_kind::nll:
-      return "negative log-likelihood";
-    case models::loss_kind::binary_cross_entropy:
-      return "binary cross-entropy";
-    case models::loss_kind::hinge:
-      return "hinge loss";
-    case models::loss_kind::mse:
-      return "squared error";
-  }
-  return {};
+/// Returns text such as ", beta 0.9" for the settings of a kind that a program or plug-in has registered.
+std::string options_text(const std::vector<setting>& rows, const setting_values& options) {
+  std::string text;
+  for (const auto& row : rows)
+    if (const auto option = options.find(row.name); option != options.end())
+      text += ", " + row.name + " " + topology::to_toml(option->second);
+  return text;
+}
+
+std::string loss_text(const models::loss_function& loss) {
+  const auto& kind = loss.kind();
+  return (kind.called.empty() ? kind.name : kind.called) + options_text(kind.settings, loss.settings());
 }
 
 std::string model_text(const plan& plan) {
-  return plan.model->name + ", " + counted(static_cast<std::uint64_t>(plan.layout.parameter_count), "parameter") +
-         " in " + counted(plan.layout.parameters.size(), "tensor") + " (" +
+  return plan.model->name + options_text(plan.model->settings, plan.shape.settings) + ", " +
+         counted(static_cast<std::uint64_t>(plan.layout.parameter_count), "parameter") + " in " +
+         counted(plan.layout.parameters.size(), "tensor") + " (" +
          human_bytes(static_cast<std::uint64_t>(plan.layout.parameter_end) * sizeof(float)) + " with padding), " +
          loss_text(plan.loss) +
          (plan.shape.normal && plan.file.model.init.empty()
@@ -75,7 +74,7 @@ std::string of_what(const plan& plan) {
 std::string data_text(const plan& plan) {
   std::vector<std::string> shape;
   for (const auto size : plan.shape.input) shape.push_back(grouped(static_cast<std::uint64_t>(size)));
-  const auto samples = plan.data->name + ", " +
+  const auto samples = plan.data->name + options_text(plan.data->settings, plan.file.data.options) + ", " +
                        counted(static_cast<std::uint64_t>(plan.sampling.samples), "training sample") + " of " +
                        text::joined(shape, "×");
   const auto classes =
@@ -260,8 +259,8 @@ void describe_promise(page& page, const plan& plan) {
     return;
   }
   if (!plan.draws_elsewhere.empty()) {
-    page.line("same bits", "no: the script draws its own random numbers (" + text::joined(plan.draws_elsewhere, ", ") +
-                               "), which do not depend on run.seed");
+    page.line("same bits", "no: the model draws random numbers (" + text::joined(plan.draws_elsewhere, ", ") +
+                               ") that do not depend on run.seed");
     return;
   }
   if (plan.file.run.max_seconds) {

@@ -16,9 +16,9 @@ namespace troupe {
 
 namespace {
 
-std::vector<exchange_kind>& shelf() {
-  static std::vector<exchange_kind> kinds{star_kind(),    all_reduce_kind(), gossip_kind(), parameter_server_kind(),
-                                          elastic_kind(), shared_kind(),     remote_kind()};
+std::deque<exchange_kind>& shelf() {
+  static std::deque<exchange_kind> kinds{star_kind(),    all_reduce_kind(), gossip_kind(), parameter_server_kind(),
+                                         elastic_kind(), shared_kind(),     remote_kind()};
   return kinds;
 }
 
@@ -50,7 +50,7 @@ bool mixes_buffers(const setting_values& settings) {
   return found != settings.end() && std::get<std::string>(found->second) == "mix";
 }
 
-const std::vector<exchange_kind>& exchange_kinds() {
+const std::deque<exchange_kind>& exchange_kinds() {
   return shelf();
 }
 
@@ -62,6 +62,15 @@ void register_exchange(exchange_kind kind) {
     kinds.push_back(std::move(kind));
   else
     *existing = std::move(kind);
+}
+
+void renew_exchange_kinds() {
+  auto& kinds = shelf();
+  auto renewed = gossip_kind();
+  const auto gossip = std::find_if(kinds.begin(), kinds.end(), [&](const auto& kind) {
+    return kind.name == renewed.name && kind.explanation == renewed.explanation;  // not one that has replaced it
+  });
+  if (gossip != kinds.end()) gossip->settings = std::move(renewed.settings);
 }
 
 const exchange_kind* find_exchange(const std::string& name) {

@@ -29,7 +29,7 @@ class scores_as_given final : public models::network {
   void draw_from(at::Generator) override {}
   named_tensors parameters() const override { return {}; }
   named_tensors buffers() const override { return {}; }
-  models::loss_kind loss() const override { return models::loss_kind::cross_entropy; }
+  models::loss_function loss() const override { return models::loss_function::cross_entropy; }
 
   std::vector<std::int64_t> batches;
 };
@@ -49,7 +49,7 @@ double loss_of(double number) {
 
 evaluation of(const data::dataset& set, const rules::evaluation_options& how) {
   scores_as_given net;
-  return *rules::evaluate(net, set, {}, models::loss_kind::cross_entropy, how);
+  return *rules::evaluate(net, set, {}, models::loss_function::cross_entropy, how);
 }
 
 }  // namespace
@@ -68,7 +68,7 @@ TEST_CASE("without its last batch a set has full ones only") {
   const auto set = samples_of({3, 3, 1.5, 1.5, 1.5});
   scores_as_given net;
   const auto found =
-      *rules::evaluate(net, set, {}, models::loss_kind::cross_entropy, {.batch_size = 3, .drop_last = true});
+      *rules::evaluate(net, set, {}, models::loss_function::cross_entropy, {.batch_size = 3, .drop_last = true});
   CHECK(net.batches == std::vector<std::int64_t>{3});
   CHECK(found.accuracy == 2.0 / 3);
   CHECK(found.loss == doctest::Approx((2 * loss_of(3) + loss_of(1.5)) / 3));
@@ -95,7 +95,7 @@ TEST_CASE("shares count the highest k, and each class, too") {
   const auto set = samples_of({3, 1.5, 3, 1.5, 1.5});
   scores_as_given net;
   std::vector<rules::class_counts> counts;
-  const auto found = *rules::evaluate(net, set, {}, models::loss_kind::cross_entropy,
+  const auto found = *rules::evaluate(net, set, {}, models::loss_function::cross_entropy,
                                       {.batch_size = 2, .shares = 2, .top_k = 2}, nullptr, &counts);
   CHECK(found.top_k_accuracy == 1);
   REQUIRE(counts.size() == 2);

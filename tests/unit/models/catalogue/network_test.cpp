@@ -114,7 +114,7 @@ TEST_CASE("without training, convnet is its formula and returns log-probabilitie
   const at::Tensor output = net->forward(input);
   CHECK(at::allclose(output, x, 1e-5, 1e-5));
   CHECK(at::allclose(output.exp().sum(1), at::ones({3})));
-  CHECK(net->loss() == loss_kind::nll);
+  CHECK(net->loss() == loss_function::nll);
 }
 
 TEST_CASE("lenet is its formula, in training too") {
@@ -128,7 +128,7 @@ TEST_CASE("lenet is its formula, in training too") {
   CHECK(at::allclose(net->forward(input), x, 1e-5, 1e-5));
   net->train(true);
   CHECK(at::allclose(net->forward(input), x, 1e-5, 1e-5));
-  CHECK(net->loss() == loss_kind::cross_entropy);
+  CHECK(net->loss() == loss_function::cross_entropy);
 }
 
 TEST_CASE("dropout is a function of the generator") {
@@ -356,11 +356,11 @@ TEST_CASE("residual networks refuse what is not an image") {
 TEST_CASE("losses are means over the batch") {
   const at::Tensor target = at::tensor({0, 1}, at::kLong);
   // Equal scores for two classes: log 2 for each sample.
-  CHECK(mean_loss(loss_kind::cross_entropy, at::zeros({2, 2}), target).item<double>() ==
+  CHECK(mean_loss(loss_function::cross_entropy, at::zeros({2, 2}), target).item<double>() ==
         doctest::Approx(std::log(2.0)));
   // Log-probabilities are picked: (1 + 4) / 2.
   const at::Tensor picked = at::tensor({-1.0f, -2.0f, -3.0f, -4.0f}).reshape({2, 2});
-  CHECK(mean_loss(loss_kind::nll, picked, target).item<double>() == doctest::Approx(2.5));
+  CHECK(mean_loss(loss_function::nll, picked, target).item<double>() == doctest::Approx(2.5));
 }
 
 }  // namespace network_test

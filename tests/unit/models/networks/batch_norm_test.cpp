@@ -47,7 +47,7 @@ class SmallImpl final : public random_module {
 
 std::unique_ptr<network> small() {
   at::manual_seed(3);
-  auto net = as_network(std::make_shared<SmallImpl>(), loss_kind::cross_entropy);
+  auto net = as_built_in(std::make_shared<SmallImpl>(), loss_function::cross_entropy);
   const at::NoGradGuard off;
   for (const auto& [name, tensor] : net->parameters()) {
     if (tensor.dim() == 1) tensor.add_(at::randn(tensor.sizes()), 0.3);

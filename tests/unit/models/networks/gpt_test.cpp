@@ -173,7 +173,7 @@ TEST_CASE("both uses of the tied table add to its gradient, in flat storage") {
   const at::Tensor flat = flatten(*net, layout, pool), gradient = pool.take_zeros(layout.parameter_end);
   bind_weights(*net, layout, flat);
   bind_gradients(*net, layout, gradient);
-  mean_loss(loss_kind::cross_entropy, net->forward(text()), text()).backward();
+  mean_loss(loss_function::cross_entropy, net->forward(text()), text()).backward();
   const at::Tensor table = gradient.narrow(0, 0, 72).view({9, 8});
   CHECK(table.ne(0).all().item<bool>());  // characters that no text contains get a gradient as possible outputs
   flat.narrow(0, 0, 72).zero_();
@@ -183,7 +183,7 @@ TEST_CASE("both uses of the tied table add to its gradient, in flat storage") {
 TEST_CASE("the order of a gpt's gradients is found from characters") {
   const auto net = make();
   const auto count = layout_of(*net).parameters.size();
-  const auto order = gradient_order(*net, small, loss_kind::cross_entropy, sample_kind::characters, true);
+  const auto order = gradient_order(*net, small, loss_function::cross_entropy, sample_kind::characters, true);
   CHECK(order.size() == count);
   CHECK(order.front() == count - 2);  // the last norm; the table has to wait until backward reaches the embedding
 }

@@ -35,7 +35,7 @@ class odd_network : public network {
   void draw_from(at::Generator) override {}
   named_tensors parameters() const override { return parameters_; }
   named_tensors buffers() const override { return {}; }
-  loss_kind loss() const override { return loss_kind::cross_entropy; }
+  loss_function loss() const override { return loss_function::cross_entropy; }
 
  private:
   named_tensors parameters_;
@@ -111,7 +111,7 @@ TEST_CASE("a gradient is told after its tensor was given other data") {
 }
 
 TEST_CASE("every built-in model uses all of its parameters in a training step") {
-  CHECK(without_gradient(*std::make_unique<odd_network>(), two_by_two, loss_kind::cross_entropy) == indices{0, 2});
+  CHECK(without_gradient(*std::make_unique<odd_network>(), two_by_two, loss_function::cross_entropy) == indices{0, 2});
   for (const auto& kind : network_kinds()) {
     CAPTURE(kind.name);
     if (kind.fits == nullptr) continue;

@@ -33,7 +33,7 @@ TEST_CASE("an mlp has as many hidden layers of one width as it is told, and an o
 
 TEST_CASE("an mlp without classes gives a number for each sample, and learns by squares") {
   const auto net = make({.input = {5}, .classes = 0, .layers = 1, .width = 4});
-  CHECK(net->loss() == loss_kind::mse);
+  CHECK(net->loss() == loss_function::mse);
   const at::Tensor input = at::rand({3, 5});
   const auto parameters = net->parameters();
   const at::Tensor hidden = at::linear(input, parameters[0].second, parameters[1].second).clamp_min(0);

@@ -31,7 +31,7 @@ class small_network : public network {
   void draw_from(at::Generator) override {}
   named_tensors parameters() const override { return parameters_; }
   named_tensors buffers() const override { return buffers_; }
-  loss_kind loss() const override { return loss_kind::cross_entropy; }
+  loss_function loss() const override { return loss_function::cross_entropy; }
 
   const at::Tensor& tensor(std::size_t index) const { return parameters_[index].second; }
 

@@ -187,7 +187,7 @@ TEST_CASE("sparse models are what PyTorch makes of their seed") {
   CHECK(factors->parameters()[1].first == "items.weight");
   CHECK(factors->parameters()[1].second.sizes() == at::IntArrayRef{2000, 16});
   CHECK(factors->parameters()[1].second.std().item<double>() == doctest::Approx(0.25).epsilon(0.02));
-  CHECK(factors->loss() == loss_kind::mse);
+  CHECK(factors->loss() == loss_function::mse);
 }
 
 TEST_CASE("linear models score a sparse row by w·x") {

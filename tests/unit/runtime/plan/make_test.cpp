@@ -121,7 +121,7 @@ TEST_CASE("a plan counts steps, elements and actors") {
   CHECK(plan.when.evaluate_every == 937);
   CHECK(plan.layout.parameter_count == 21'840);  // 260 + 5020 + 16050 + 510
   CHECK(plan.layout.parameter_end == 21'904);    // each tensor padded to 16 elements
-  CHECK(plan.loss == models::loss_kind::nll);
+  CHECK(plan.loss == models::loss_function::nll);
   CHECK(plan.scale.mean == std::vector{0.1307});
   REQUIRE(plan.actors.size() == 15);
   CHECK(plan.actors[2].label.name == "worker 2");

@@ -118,11 +118,11 @@ TEST_CASE("a node that listens elsewhere than at its address causes a warning") 
 
 TEST_CASE("outputs that are probabilities are found, under cross-entropy only") {
   const auto scores = at::randn({2, 10});
-  CHECK(warnings_of_output(at::softmax(scores, 1), models::loss_kind::cross_entropy).size() == 1);
-  CHECK(warnings_of_output(scores, models::loss_kind::cross_entropy).empty());
-  CHECK(warnings_of_output(at::log_softmax(scores, 1), models::loss_kind::cross_entropy).empty());
-  CHECK(warnings_of_output(at::softmax(scores, 1), models::loss_kind::nll).empty());
-  CHECK(warnings_of_output(at::sigmoid(at::randn({2})), models::loss_kind::binary_cross_entropy).empty());
+  CHECK(warnings_of_output(at::softmax(scores, 1), models::loss_function::cross_entropy).size() == 1);
+  CHECK(warnings_of_output(scores, models::loss_function::cross_entropy).empty());
+  CHECK(warnings_of_output(at::log_softmax(scores, 1), models::loss_function::cross_entropy).empty());
+  CHECK(warnings_of_output(at::softmax(scores, 1), models::loss_function::nll).empty());
+  CHECK(warnings_of_output(at::sigmoid(at::randn({2})), models::loss_function::binary_cross_entropy).empty());
 }
 
 TEST_CASE("what would happen only after the end of the run causes a warning") {

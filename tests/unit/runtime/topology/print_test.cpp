@@ -221,6 +221,8 @@ class generator {
       case setting_type::choice:
       case setting_type::choice_or_matrix:
         return row.choices[below(row.choices.size())];
+      case setting_type::paths:  // a plug-in would be loaded
+        return std::vector<std::string>{};
       case setting_type::path:
         return "/some \"quoted\" \\ folder\t\x01\x7f/é" + std::to_string(below(100));
       case setting_type::duration:

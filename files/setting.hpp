@@ -1,6 +1,6 @@
 // A key of the topology file as a row of a table. Parser, `troupe explain`, `troupe list`, the reference page and error
-// messages are all generated from such rows. Exchanges add rows of their own; the others are in
-// runtime/topology/schema_*.cpp.
+// messages are all generated from such rows. Kinds of models, data sets, losses, optimizers and exchanges add rows of
+// their own; the others are in runtime/topology/schema_*.cpp.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@ enum class setting_type : std::uint8_t {
   real,  ///< Real number; an integer is also accepted.
   text,
   choice,         ///< One of `choices`.
+  paths,          ///< A list of paths.
   path,           ///< Path relative to the file's folder, or to the current folder on the command line.
   duration,       ///< "20ms", "60s", "5min".
   delay,          ///< One of `choices`, or a duration in whole microseconds, which may be zero: "0s", "50us", "1.5ms".
@@ -43,10 +44,10 @@ using setting_value =
 
 /// A key of the topology file.
 struct setting {
-  std::string name;                       ///< Name of the key, without its section.
+  std::string name{};                     ///< Name of the key, without its section.
   setting_type type{setting_type::text};  ///< Type of its value.
-  std::string default_text;               ///< Default as it would appear in the file; empty if unset.
-  std::string explanation;                ///< One line of help for `troupe explain` and the reference page.
+  std::string default_text{};             ///< Default as it would appear in the file; empty if unset.
+  std::string explanation{};              ///< One line of help for `troupe explain` and the reference page.
   std::vector<std::string> choices{};     ///< Choices of `choice`, `choice_or_matrix` and `delay`.
   std::optional<double> minimum{};        ///< Smallest value, in seconds for a duration; empty if there is none.
   std::optional<double> maximum{};        ///< Largest value; always empty for a duration.

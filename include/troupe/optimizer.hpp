@@ -1,0 +1,7 @@
+/// @file
+/// Optimizers of your own: troupe::register_optimizer() adds a troupe::optimizer to the values of optimizer.name.
+/// examples/own_model is complete.
+#pragma once
+
+#include "troupe/algorithms/rules/missing_gradients.hpp"
+#include "troupe/algorithms/training/optimizer_kinds.hpp"
