@@ -1,6 +1,6 @@
 // Batch norm (Ioffe, Szegedy 2015): either with the statistics of the replica's own batch, bit for bit as
 // in PyTorch's batch norms, or with those of a group of replicas, by the formulas of SyncBatchNorm. Heavy: include it
-// only in the .cpp files of models.
+// only in files that define modules.
 #pragma once
 
 #include "troupe/models/networks/network.hpp"
@@ -17,8 +17,12 @@ namespace troupe::models {
 
 /// The tensors [C] and the settings of a batch norm. Tensors that a layer does not have are undefined.
 struct norm_settings {
-  at::Tensor weight{}, bias{}, running_mean{}, running_var{};
-  double momentum{0.1}, epsilon{1e-5};
+  at::Tensor weight{};        ///< Scale γ.
+  at::Tensor bias{};          ///< Shift β.
+  at::Tensor running_mean{};  ///< Moving average of the means.
+  at::Tensor running_var{};   ///< Moving average of the unbiased variances.
+  double momentum{0.1};       ///< Share of the batch's statistics in the moving averages.
+  double epsilon{1e-5};       ///< Number added to the variance.
 };
 
 /// A group of replicas that combine the statistics of a batch norm.
@@ -38,6 +42,7 @@ at::Tensor normalise_in_training(const at::Tensor& input, const norm_settings& b
 /// otherwise the running statistics are used.
 class BatchNorm2dImpl final : public torch::nn::Module {
  public:
+  /// Makes a batch norm with weights of 1, biases of 0, and running statistics of 0 and 1.
   explicit BatchNorm2dImpl(std::int64_t channels);
 
   /// Normalises `input` [N, C, H, W], float32 or the type autocast chooses, which is then also returned. In training it
@@ -48,11 +53,14 @@ class BatchNorm2dImpl final : public torch::nn::Module {
   /// If `mean` is null, training uses the replica's own batch.
   void synchronise(group_mean mean, std::size_t layer);
 
+  /// Returns the number of channels, C.
   std::int64_t channels() const { return running_mean.size(0); }
 
-  at::Tensor weight, bias;               ///< [C].
-  at::Tensor running_mean, running_var;  ///< [C].
-  at::Tensor num_batches_tracked;        ///< Scalar; int64 or, in a network, float32.
+  at::Tensor weight;               ///< Scale γ, [C].
+  at::Tensor bias;                 ///< Shift β, [C].
+  at::Tensor running_mean;         ///< Moving average of the means, [C].
+  at::Tensor running_var;          ///< Moving average of the unbiased variances, [C].
+  at::Tensor num_batches_tracked;  ///< Scalar; int64 or, in a network, float32.
 
  private:
   std::shared_ptr<const norm_group> group_;  ///< Null: statistics of the replica's own batch.

@@ -15,7 +15,6 @@ namespace troupe {
 /// What a plug-in and the program that loads it must have in common.
 struct plugin_needs {
   const char* libtorch;  ///< Version of LibTorch.
-  const char* compiler;  ///< Version of the compiler.
   std::size_t layout;    ///< Changes with the types that both use.
 };
 
@@ -27,7 +26,7 @@ constexpr plugin_needs needs_of_these_headers() {
         sizeof(data::dataset_kind), sizeof(data::data_source), sizeof(data::dataset), sizeof(data::dataset_pair),
         sizeof(optimizer_kind), sizeof(optimizer_options), sizeof(exchange_kind), sizeof(member_options)})
     layout = layout * 31 + size;
-  return {.libtorch = TORCH_VERSION, .compiler = __VERSION__, .layout = layout};
+  return {.libtorch = TORCH_VERSION, .layout = layout};
 }
 
 /// What the function troupe_plugin() of a plug-in returns.

@@ -38,7 +38,6 @@ void check(const fs::path& file, const plugin_needs& its) {
   };
   if (std::strcmp(its.libtorch, ours.libtorch) != 0)
     refuse(std::string("LibTorch ") + its.libtorch, std::string("LibTorch ") + ours.libtorch);
-  if (std::strcmp(its.compiler, ours.compiler) != 0) refuse(std::string("the compiler ") + its.compiler, ours.compiler);
   if (its.layout != ours.layout) refuse("headers of another version of Troupe", "its own");
 }
 

@@ -67,7 +67,7 @@ def test_json_outputs_have_the_keys_that_readers_rely_on():
     assert set(found) == EVALUATION | {"top_k_accuracy", "classes"}, found
     assert set(found["classes"][0]) == {"class", "precision", "recall", "f1", "samples"}, found
     lists = json.loads(troupe("list", "--json").stdout)
-    assert set(lists) == {"models", "data", "exchanges", "optimizers"}
+    assert set(lists) == {"models", "losses", "data", "exchanges", "optimizers"}
     assert all(set(item) == LISTED for item in lists["models"])
     assert all(set(item) == LISTED | FACTS for item in lists["exchanges"])
     keys = json.loads(troupe("explain", "--json").stdout)
