@@ -60,7 +60,7 @@ const Kind& kind_of(const eval_options& given, const std::string& flag, const st
   for (const auto& kind : kinds) names.push_back(kind.name);
   throw input_error((asked.empty() ? given.weights.string() + ": unknown " : "unknown --") + flag + " \"" + name +
                     "\"; expected " + text::listed(names) + topology::did_you_mean(name, names) +
-                    ", or --plugin FILE with the plug-in that registers it");
+                    "; if a plug-in registers it, add --plugin FILE");
 }
 
 /// Throws input_error if the weights were trained with a loss that this program does not have.
@@ -137,15 +137,14 @@ std::vector<std::string> made_by(const eval_options& given, const checkpoint::mo
       return key != "script" && key != "exported" && sets("model." + key);
     });
     const auto of_kind = [&](const char* section, const std::vector<troupe::setting>& rows) {
-      return std::any_of(rows.begin(), rows.end(),
-                         [&](const auto& row) { return sets(std::string(section) + "." + row.name); });
+      return std::any_of(rows.begin(), rows.end(), [&](const auto& row) {
+        return !is_path(row.type) && sets(std::string(section) + "." + row.name);
+      });
     };
     const auto* loss = models::find_loss(card.loss);
-    if (of_kind("model", model.settings) || of_kind("data", data.settings) ||
-        (loss != nullptr && of_kind("model", loss->settings)))
-      settings.push_back(setting);
-    else if (of_data || of_model || sets("run.seed") || sets("data.validation"))
-      settings.push_back(setting);
+    const auto of_any = of_kind("model", model.settings) || of_kind("data", data.settings) ||
+                        (loss != nullptr && of_kind("model", loss->settings));
+    if (of_any || of_data || of_model || sets("run.seed") || sets("data.validation")) settings.push_back(setting);
   }
   return settings;
 }
@@ -191,6 +190,9 @@ void require_settings_that_count(const eval_options& given) {
   for (const auto& setting : given.overrides) {
     const auto key = setting.substr(0, setting.find('='));
     const auto section = key.substr(0, key.find('.'));
+    if (key == "model.loss")
+      throw input_error(
+          "--set model.loss is not used by eval, which computes the loss that the weights were trained with");
     if (key == "model.name" || key == "data.name")
       throw input_error("--set " + key + " is not used by eval; use --" + section + " instead");
     if (section != "model" && section != "data" && key != "run.seed" && setting.find('=') != std::string::npos)

@@ -30,7 +30,7 @@ struct entry {
   std::string section;
   std::string kind;  ///< Kind that has the key, such as "ring"; empty if all have it.
   setting row;
-  std::string of{};  ///< Key that names the kind, such as "kind"; empty if there is none.
+  std::string key_of_kind{};  ///< Key that names the kind, such as "kind"; empty if there is none.
   std::string name() const { return section.empty() ? row.name : section + "." + row.name; }
   /// Returns the name and, for a key of one kind, the kind.
   std::string label() const { return name() + (kind.empty() ? "" : " (" + kind + ")"); }
@@ -95,7 +95,8 @@ bool is_same(const setting& one, const setting& other) {
 /// Prints an entry that several `kinds` have; none for other keys.
 void print_in_full(const entry& each, const std::vector<std::string>& kinds) {
   const setting& row = each.row;
-  const std::string suffix = kinds.empty() ? "" : "  (" + each.of + " = " + text::listed(text::in_quotes(kinds)) + ")";
+  const std::string suffix =
+      kinds.empty() ? "" : "  (" + each.key_of_kind + " = " + text::listed(text::in_quotes(kinds)) + ")";
   std::cout << each.name() << suffix << "\n";
   print_wrapped("", 2, row.explanation, columns());
   print_wrapped("  value", 11, topology::expectation(row), columns());
@@ -110,7 +111,10 @@ void print_in_brief(const std::vector<entry>& entries) {
 
 json to_json(const entry& each) {
   json result = {{"key", each.name()}};
-  if (!each.kind.empty()) result[each.of] = each.kind;
+  if (!each.kind.empty()) {
+    result["kind"] = each.kind;
+    result["kind_key"] = each.section + "." + each.key_of_kind;
+  }
   result.update(files::parse_json(topology::json_schema(each.row)));
   return result;
 }
@@ -131,7 +135,8 @@ void print_in_full(const std::string& word, std::vector<entry> found) {
     const entry current = found.front();
     std::vector<std::string> kinds;
     std::erase_if(found, [&](const entry& other) {
-      const bool same = other.section == current.section && other.of == current.of && is_same(other.row, current.row);
+      const bool same = other.section == current.section && other.key_of_kind == current.key_of_kind &&
+                        is_same(other.row, current.row);
       if (same && !other.kind.empty()) kinds.push_back(other.kind);
       return same;
     });

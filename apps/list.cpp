@@ -44,26 +44,25 @@ struct group {
 };
 
 std::vector<group> groups() {
-  std::vector<group> all = {{"models", "model.name", {}},
-                            {"losses", "model.loss", {}},
-                            {"data", "data.name", {}},
-                            {"exchanges", "exchange.kind", {}},
-                            {"optimizers", "optimizer.name", {}}};
-  for (const auto& kind : models::network_kinds()) all[0].items.push_back({kind.name, kind.explanation, kind.settings});
-  for (const auto& kind : models::loss_kinds()) all[1].items.push_back({kind.name, kind.explanation, kind.settings});
-  for (const auto& kind : data::dataset_kinds()) all[2].items.push_back({kind.name, kind.explanation, kind.settings});
-  for (const exchange_kind& kind : exchange_kinds()) {
-    all[3].items.push_back({kind.name, kind.explanation, kind.settings, &kind});
+  const auto items_of = [](const auto& kinds) {
+    std::vector<item> items;
+    for (const auto& kind : kinds) items.push_back({kind.name, kind.explanation, kind.settings});
+    return items;
+  };
+  auto exchanges = items_of(exchange_kinds());
+  for (auto& exchange : exchanges) exchange.exchange = find_exchange(exchange.name);
+  auto optimizers = items_of(optimizer_kinds());
+  for (auto& optimizer : optimizers) {
+    std::vector<setting> keys;
+    for (const topology::key& key : topology::find_section("optimizer")->keys)
+      if (key.row.name != "name" && goes_by(*find_optimizer(optimizer.name), key.row.name)) keys.push_back(key.row);
+    optimizer.settings.insert(optimizer.settings.begin(), keys.begin(), keys.end());
   }
-  const topology::section& optimizer = *topology::find_section("optimizer");
-  for (const optimizer_kind& kind : optimizer_kinds()) {
-    std::vector<setting> settings;
-    for (const topology::key& key : optimizer.keys)
-      if (key.row.name != "name" && goes_by(kind, key.row.name)) settings.push_back(key.row);
-    settings.insert(settings.end(), kind.settings.begin(), kind.settings.end());
-    all[4].items.push_back({kind.name, kind.explanation, settings});
-  }
-  return all;
+  return {{"models", "model.name", items_of(models::network_kinds())},
+          {"losses", "model.loss", items_of(models::loss_kinds())},
+          {"data", "data.name", items_of(data::dataset_kinds())},
+          {"exchanges", "exchange.kind", std::move(exchanges)},
+          {"optimizers", "optimizer.name", std::move(optimizers)}};
 }
 
 /// Returns all groups, or the one called `name`. Throws input_error.

@@ -25,8 +25,8 @@ foreach(storey files net models data algorithms actors runtime tools)
 endforeach()
 set_target_properties(troupe_apps PROPERTIES EXPORT_NAME command)
 install(TARGETS troupe_client troupe_net troupe_files troupe_options EXPORT TroupeClientTargets)
-install(TARGETS troupe_package troupe_plugin troupe_apps troupe_tools troupe_runtime troupe_actors troupe_algorithms troupe_data troupe_models
-  EXPORT TroupeTargets)
+install(TARGETS troupe_package troupe_plugin troupe_apps troupe_tools troupe_runtime troupe_actors troupe_algorithms
+  troupe_data troupe_models EXPORT TroupeTargets)
 install(TARGETS troupe)
 
 # The public headers, which are those of include/troupe, and the headers that they include; no others.

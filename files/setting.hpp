@@ -37,6 +37,11 @@ enum class setting_type : std::uint8_t {
   devices,              ///< "auto", "cpu", "cuda", "cuda:1", or a list of "cpu" and "cuda:N"; kept as a list.
 };
 
+/// Returns whether a value of this type names files of this machine.
+constexpr bool is_path(setting_type type) {
+  return type == setting_type::path || type == setting_type::paths;
+}
+
 /// A value as given in the file, checked against its row. Durations, delays, rates and `every` are kept as text.
 using setting_value =
     std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>, std::vector<std::string>,

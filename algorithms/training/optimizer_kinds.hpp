@@ -22,6 +22,9 @@ struct optimizer_kind {
   /// Makes the optimizer. Throws std::invalid_argument if the options do not fit.
   std::function<std::unique_ptr<optimizer>(const optimizer_options&)> make{};
   std::vector<setting> settings{};  ///< Keys of its own in the section [optimizer]; see optimizer_options::settings.
+  /// Whether step() itself leaves out tensors without a gradient. Otherwise, make_optimizer() sees to it: such tensors
+  /// and their part of the state, in all its tensors [P], are restored after the step.
+  bool skips_tensors{false};
 };
 
 /// Returns all optimizers, in the order in which `troupe list` shows them.
@@ -31,7 +34,8 @@ const std::deque<optimizer_kind>& optimizer_kinds();
 const optimizer_kind* find_optimizer(const std::string& name);
 
 /// Adds an optimizer to those that topology files can name. Call it first in a program's main(), or from a plug-in.
-/// Throws std::invalid_argument if the name is taken.
+/// Throws std::invalid_argument if the name is taken, `make` is empty, or `reads` has a key that is not one of
+/// momentum, nesterov, betas, eps, grad_averaging and moment_start.
 void register_optimizer(optimizer_kind kind);
 
 /// Returns whether `kind` uses this key of [optimizer]: one of its own keys or one that all optimizers use.

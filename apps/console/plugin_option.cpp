@@ -1,6 +1,5 @@
 #include "troupe/apps/console/plugin_option.hpp"
 
-#include "troupe/runtime/plugins/plugins.hpp"
 #include "troupe/runtime/topology/schema.hpp"
 
 #include <CLI/CLI.hpp>
@@ -13,10 +12,10 @@ namespace troupe::apps {
 
 void add_plugin_option(CLI::App& command) {
   const std::function<void(const std::vector<std::string>&)> load = [](const std::vector<std::string>& files) {
-    for (const auto& file : files) plugins::load(file);
-    topology::renew_choices();
+    topology::load_plugins({files.begin(), files.end()});
   };
-  command.add_option_function("--plugin", load, "Shared library that registers kinds of its own; may be repeated");
+  command.add_option_function("--plugin", load, "Shared library that registers kinds of its own; may be repeated")
+      ->allow_extra_args(false);
 }
 
 }  // namespace troupe::apps

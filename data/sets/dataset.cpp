@@ -2,8 +2,12 @@
 
 #include "troupe/files/kind_list.hpp"
 
+#include <ATen/TensorOperators.h>
+#include <c10/util/Exception.h>
+
 #include <algorithm>
 #include <cstdlib>
+#include <stdexcept>
 #include <utility>
 
 namespace troupe::data {
@@ -32,63 +36,105 @@ kind_list<dataset_kind>& sets() {
 
 constexpr std::int64_t most_classes = std::int64_t{1} << 20;
 
-/// Checks a set that a program or plug-in has loaded. Throws data_error.
-void check(const std::string& about, const dataset& set) {
-  const auto require = [&](bool is_true, const std::string& text) {
-    if (!is_true) throw data_error(about + text);
-  };
-  require(set.targets.defined() && set.targets.dim() > 0 && set.size() > 0, "it has no targets; expected [N]");
-  const auto type = set.targets.scalar_type();
-  require(type == at::kLong || type == at::kFloat,
-          std::string("its targets are ") + at::toString(type) + "; expected int64 classes or float32 numbers");
-  if (!set.rows && !set.files) {
-    require(set.inputs.defined() && set.inputs.dim() > 1, "it has no inputs; expected [N, …]");
-    const auto inputs = set.inputs.scalar_type();
-    require(inputs == at::kByte || inputs == at::kFloat || inputs == at::kLong,
-            std::string("its inputs are ") + at::toString(inputs) + "; expected uint8, float32 or int64");
-    require(inputs != at::kByte || set.inputs.dim() == 4, "its inputs are uint8, but not images [N, C, H, W]");
-    require(set.inputs.size(0) == set.size(), "it has " + std::to_string(set.inputs.size(0)) + " inputs and " +
-                                                  std::to_string(set.size()) + " targets; expected as many");
-    require(set.inputs.is_contiguous() && set.targets.is_contiguous(),
-            "its inputs or targets are not contiguous; expected tensor.contiguous()");
-  }
-  if (type != at::kLong) return;
-  const auto least = set.targets.min().item<std::int64_t>(), most = set.targets.max().item<std::int64_t>();
-  const auto classes = set.classes.empty() ? most_classes : static_cast<std::int64_t>(set.classes.size());
-  require(least >= 0 && most < classes, "its targets are from " + std::to_string(least) + " to " +
-                                            std::to_string(most) + "; expected classes from 0 to " +
-                                            std::to_string(classes - 1));
-}
+/// Checks the sets that a program or plug-in has loaded, and completes them.
+class completion {
+ public:
+  completion(const dataset_kind& kind, dataset_pair sets) : kind_{kind}, sets_{std::move(sets)} {}
 
-/// Returns the set with the numbers 0, 1, … as names of its classes, which are those of both sets.
-std::shared_ptr<const dataset> numbered(const dataset& set, const dataset& other) {
-  std::int64_t most = 0;
-  for (const auto* each : {&set, &other}) {
-    most = std::max(most, each->targets.max().item<std::int64_t>());
-    if (each->targets.dim() > 1) most = std::max(most, each->inputs.max().item<std::int64_t>());
+  /// Throws data_error.
+  dataset_pair run() {
+    require(sets_.train != nullptr, "it has no training set");
+    check("training set", *sets_.train);
+    if (!sets_.test) sets_.test = sets_.train;
+    check("test set", *sets_.test);
+    const auto &train = *sets_.train, &test = *sets_.test;
+    require(train.targets.scalar_type() == test.targets.scalar_type() && train.targets.dim() == test.targets.dim(),
+            "the targets of its training and its test set have different types or shapes");
+    require(train.classes == test.classes, "its training and its test set name different classes");
+    if (is_dense(train)) {
+      require(is_dense(test) && train.inputs.scalar_type() == test.inputs.scalar_type() &&
+                  train.inputs.sizes().slice(1) == test.inputs.sizes().slice(1),
+              "the inputs of its training and its test set have different types or shapes");
+      if (sets_.sample_shape.empty()) sets_.sample_shape = train.inputs.sizes().slice(1).vec();
+    }
+    if (kind_.classes == 0 && train.classes.empty() && train.targets.scalar_type() == at::kLong) number_classes();
+    return std::move(sets_);
   }
-  auto named = set;
-  for (std::int64_t i = 0; i <= std::min(most, most_classes); ++i) named.classes.push_back(std::to_string(i));
-  return std::make_shared<dataset>(std::move(named));
-}
 
-/// Loads a data set of a program or plug-in, and completes it.
-dataset_pair load_checked(const dataset_kind& kind, const data_source& from) {
-  auto sets = kind.load(from);
-  const auto about = "the data set \"" + kind.name + "\": ";
-  if (!sets.train) throw data_error(about + "it has no training set");
-  check(about + "training set: ", *sets.train);
-  if (!sets.test) sets.test = sets.train;
-  check(about + "test set: ", *sets.test);
-  if (kind.classes == 0 && sets.train->classes.empty() && sets.train->targets.scalar_type() == at::kLong) {
-    const auto is_same = sets.test == sets.train;
-    const auto train = sets.train;
-    sets.train = numbered(*train, *sets.test);
-    sets.test = is_same ? sets.train : numbered(*sets.test, *train);
+ private:
+  static bool is_dense(const dataset& set) { return !set.rows && !set.files; }
+
+  void require(bool is_true, const std::string& text) const {
+    if (!is_true) throw data_error("the data set \"" + kind_.name + "\": " + text);
   }
-  if (sets.sample_shape.empty() && sets.train->inputs.defined())
-    sets.sample_shape = sets.train->inputs.sizes().slice(1).vec();
-  return sets;
+
+  void check(const std::string& which, const dataset& set) const {
+    const auto demand = [&](bool is_true, const std::string& text) { require(is_true, which + ": " + text); };
+    demand(set.targets.defined() && set.targets.dim() > 0 && set.size() > 0, "it has no targets; expected [N]");
+    const auto type = set.targets.scalar_type();
+    demand(type == at::kLong || type == at::kFloat,
+           std::string("its targets are ") + at::toString(type) + "; expected int64 classes or float32 numbers");
+    demand(set.targets.is_contiguous() && set.targets.is_cpu(),
+           "its targets are not contiguous, or not on the CPU; expected targets.contiguous().cpu()");
+    if (is_dense(set)) {
+      demand(set.inputs.defined() && set.inputs.dim() > 1, "it has no inputs; expected [N, …]");
+      const auto inputs = set.inputs.scalar_type();
+      demand(inputs == at::kByte || inputs == at::kFloat || inputs == at::kLong,
+             std::string("its inputs are ") + at::toString(inputs) + "; expected uint8, float32 or int64");
+      demand(inputs != at::kByte || set.inputs.dim() == 4, "its inputs are uint8, but not images [N, C, H, W]");
+      demand(inputs != at::kLong || set.inputs.dim() == 2, "its inputs are int64, but not texts [N, T]");
+      demand(set.inputs.size(0) == set.size(), "it has " + std::to_string(set.inputs.size(0)) + " inputs and " +
+                                                   std::to_string(set.size()) + " targets; expected as many");
+      demand(set.inputs.is_contiguous() && set.inputs.is_cpu(),
+             "its inputs are not contiguous, or not on the CPU; expected inputs.contiguous().cpu()");
+      if (inputs == at::kLong) check_classes(which + ": its inputs", set, set.inputs);
+    }
+    const auto is_text = is_dense(set) && set.inputs.scalar_type() == at::kLong && type == at::kLong;
+    demand(set.targets.dim() == 1 || (is_text && set.targets.sizes() == set.inputs.sizes()),
+           "its targets have " + std::to_string(set.targets.dim()) + " dimensions; expected [N], or [N, T] for texts");
+    if (type == at::kLong) check_classes(which + ": its targets", set, set.targets);
+  }
+
+  void check_classes(const std::string& about, const dataset& set, const at::Tensor& values) const {
+    const auto least = values.min().item<std::int64_t>(), most = values.max().item<std::int64_t>();
+    const auto named = static_cast<std::int64_t>(set.classes.size());
+    const auto classes = kind_.classes > 0 ? kind_.classes : named > 0 ? named : most_classes;
+    require(least >= 0 && most < classes, about + " are from " + std::to_string(least) + " to " + std::to_string(most) +
+                                              "; expected classes from 0 to " + std::to_string(classes - 1));
+  }
+
+  /// Names the classes of both sets by their numbers.
+  void number_classes() {
+    std::int64_t most = 0;
+    for (const auto& set : {sets_.train, sets_.test}) {
+      most = std::max(most, set->targets.max().item<std::int64_t>());
+      if (is_dense(*set) && set->inputs.scalar_type() == at::kLong)
+        most = std::max(most, set->inputs.max().item<std::int64_t>());
+    }
+    std::vector<std::string> names;
+    for (std::int64_t i = 0; i <= most; ++i) names.push_back(std::to_string(i));
+    const auto is_same = sets_.train == sets_.test;
+    for (auto* set : {&sets_.train, &sets_.test}) {
+      auto named = **set;
+      named.classes = names;
+      *set = std::make_shared<dataset>(std::move(named));
+    }
+    if (is_same) sets_.test = sets_.train;
+  }
+
+  const dataset_kind& kind_;
+  dataset_pair sets_;
+};
+
+/// Loads a data set of a program or plug-in. Throws data_error, and std::bad_alloc as it comes.
+dataset_pair load_checked(const dataset_kind& kind, const data_source& from) try {
+  return completion{kind, kind.load(from)}.run();
+} catch (const data_error&) {
+  throw;
+} catch (const std::logic_error& reason) {  // such as a setting that is not there
+  throw data_error("the data set \"" + kind.name + "\" cannot be loaded: " + reason.what());
+} catch (const c10::Error& reason) {
+  throw data_error("the data set \"" + kind.name + "\" cannot be loaded: " + reason.what_without_backtrace());
 }
 
 }  // namespace
@@ -102,7 +148,9 @@ const dataset_kind* find_dataset(const std::string& name) {
 }
 
 void register_dataset(dataset_kind kind) {
+  if (!kind.load) throw std::invalid_argument("the data set \"" + kind.name + "\" has no function `load`");
   auto checked_kind = kind;
+  checked_kind.draws = true;
   checked_kind.load = [given = std::move(kind)](const data_source& from) { return load_checked(given, from); };
   sets().add(std::move(checked_kind));
 }

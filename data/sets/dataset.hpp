@@ -132,6 +132,7 @@ struct dataset_kind {
   std::int64_t test_samples{0};      ///< Published size; 0 if it depends on the files.
   std::vector<std::string> reads{};  ///< Keys of data_source that the kind uses in addition to its folder.
   std::vector<setting> settings{};   ///< Keys of its own in the section [data]; see data_source::settings.
+  bool draws{false};                 ///< Whether samples may depend on data_source::seed.
 };
 
 /// All data sets, in the order in which `troupe list` shows them.
@@ -141,9 +142,9 @@ const std::deque<dataset_kind>& dataset_kinds();
 const dataset_kind* find_dataset(const std::string& name);
 
 /// Adds a data set to those that topology files can name. Call it first in a program's main(), or from a plug-in. What
-/// its function loads is checked: inputs and targets as in `dataset`. Without a test set, the training set is
+/// its function loads is checked: inputs and targets must be as in `dataset`. Without a test set, the training set is
 /// evaluated; dataset_pair::sample_shape and the names of classes, which are then their numbers, may be left out.
-/// Throws std::invalid_argument if the name is taken.
+/// Throws std::invalid_argument if the name is taken or `load` is empty.
 void register_dataset(dataset_kind kind);
 
 /// Returns the data folder: `given` if not empty, otherwise $TROUPE_DATA, otherwise "data-cache" in the current folder.

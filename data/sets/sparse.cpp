@@ -199,7 +199,8 @@ dataset_kind sparse() {
                 pair.test = source.make(test_row, std::max<std::int64_t>(1, from.rows / 10));
                 return pair;
               },
-          .reads = {"rows", "columns", "nonzeros", "skew"}};
+          .reads = {"rows", "columns", "nonzeros", "skew"},
+          .draws = true};
 }
 
 }  // namespace troupe::data

@@ -1,4 +1,4 @@
-// The `troupe` command, with a model, a data set, a loss and an optimizer more.
+// The `troupe` command, plus a model, a data set, a loss and an optimizer.
 #include "troupe/command.hpp"
 
 void register_spirals();  // in spirals.cpp

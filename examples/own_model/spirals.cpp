@@ -6,7 +6,10 @@
 #include <torch/torch.h>
 
 #include <memory>
+#include <numbers>
 #include <string>
+#include <utility>
+#include <variant>
 
 using troupe::setting_type;
 using troupe::setting_values;
@@ -18,19 +21,20 @@ double number(const setting_values& settings, const std::string& name) {
 }
 
 /// Points on two spirals that wind around each other: x [N, 2] and the spiral of each point, 0 or 1.
-std::shared_ptr<const troupe::data::dataset> spirals(std::int64_t points, double turns, std::uint64_t seed) {
-  auto draws = at::make_generator<at::CPUGeneratorImpl>(seed);
+std::shared_ptr<const troupe::data::dataset> spirals(std::int64_t points, double turns, at::Generator draws) {
   const auto spiral = torch::arange(points) % 2;
   const auto radius = torch::rand({points}, draws).sqrt();
-  const auto angle = radius * turns * 2 * M_PI + spiral * M_PI;
-  const auto x =
-      torch::stack({radius * angle.cos(), radius * angle.sin()}, 1) + 0.01 * torch::randn({points, 2}, draws);
-  return std::make_shared<troupe::data::dataset>(troupe::data::dataset{.inputs = x, .targets = spiral});
+  const auto angle = (radius * turns * 2 + spiral) * std::numbers::pi;
+  const auto x = torch::stack({radius * angle.cos(), radius * angle.sin()}, 1);
+  return std::make_shared<troupe::data::dataset>(
+      troupe::data::dataset{.inputs = x + 0.01 * torch::randn({points, 2}, draws), .targets = spiral});
 }
 
 troupe::data::dataset_pair load_spirals(const troupe::data::data_source& from) {
   const auto turns = number(from.settings, "turns");
-  return {.train = spirals(4000, turns, from.seed), .test = spirals(1000, turns, from.seed + 1)};
+  const auto draws = at::make_generator<at::CPUGeneratorImpl>(from.seed);
+  const auto train = spirals(4000, turns, draws), test = spirals(1000, turns, draws);
+  return {.train = train, .test = test};
 }
 
 /// Two layers of sines (Sitzmann et al. 2020, section 3) with dropout, which a random_module draws from its worker's
@@ -106,14 +110,13 @@ void register_spirals() {
        .explanation = "Two layers of 64 sines.",
        .make = [](const auto& shape) { return troupe::as_network(std::make_shared<SineNet>(shape)); },
        .settings = {{"frequency", setting_type::real, "5.0", "Factor of the first layer's output."}}});
-  troupe::register_loss(
-      {.name = "focal",
-       .explanation = "Cross-entropy that gives less weight to samples that are classified well.",
-       .mean = focal,
-       .settings = {{"gamma", setting_type::real, "2.0", "How much less weight; 0 is cross-entropy."}}});
+  troupe::register_loss({.name = "focal",
+                         .explanation = "Cross-entropy that gives less weight to samples that are classified well.",
+                         .mean = focal,
+                         .settings = {{"gamma", setting_type::real, "2.0", "Exponent γ; 0 gives cross-entropy."}}});
   troupe::register_optimizer(
       {.name = "lion",
-       .explanation = "Lion (Chen et al. 2023): steps of equal size in the direction's signs.",
+       .explanation = "Lion (Chen et al. 2023): moves each parameter by lr in the direction of a sign.",
        .make = [](const auto& options) { return std::make_unique<lion>(options); },
        .settings = {{"beta1", setting_type::real, "0.9", "Share of the momentum in the direction.", {}, 0, 1},
                     {"beta2", setting_type::real, "0.99", "Share of the momentum that is kept.", {}, 0, 1}}});

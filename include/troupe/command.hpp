@@ -1,5 +1,6 @@
 /// @file
-/// The whole command line of `troupe` as a function, for a program that adds exchanges, codecs or graphs of its own.
+/// The whole command line of `troupe` as a function, for a program that adds kinds of its own: models, data
+/// sets, losses, optimizers, exchanges, codecs or graphs.
 /// Link troupe::command.
 ///
 /// @code{.cpp}

@@ -1,5 +1,6 @@
 /// @file
 /// Models of your own: any torch::nn::Module, registered before the command runs, becomes a value of model.name.
+/// Link troupe::command, or troupe::plugin for a plug-in.
 /// examples/own_model is complete.
 ///
 /// @code{.cpp}

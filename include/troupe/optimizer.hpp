@@ -1,5 +1,6 @@
 /// @file
 /// Optimizers of your own: troupe::register_optimizer() adds a troupe::optimizer to the values of optimizer.name.
+/// Link troupe::command, or troupe::plugin for a plug-in.
 /// examples/own_model is complete.
 #pragma once
 

@@ -164,6 +164,7 @@ const network_kind* find_network(const std::string& name) {
 }
 
 void register_network(network_kind kind) {
+  if (!kind.make) throw std::invalid_argument("the model \"" + kind.name + "\" has no function `make`");
   networks().add(std::move(kind));
 }
 
@@ -184,6 +185,7 @@ std::unique_ptr<network> make_network(const network_kind& kind, const network_sh
     generator.set_current_seed(seed);
   }
   auto result = kind.make(shape);
+  if (!result) throw std::invalid_argument("the function `make` of this model returned no network");
   if (!shape.normal) return result;
   if (!draws_normal_weights(kind)) throw std::invalid_argument(not_drawn);
   result->draw_weights(*shape.normal);

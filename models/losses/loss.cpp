@@ -71,11 +71,14 @@ const loss_function loss_function::mse{"mse"};
 loss_function::loss_function() : loss_function{"cross_entropy"} {}
 
 loss_function::loss_function(const std::string& name, setting_values settings) : kind_{find_loss(name)} {
-  if (kind_ == nullptr) throw std::invalid_argument("there is no loss \"" + name + "\"");
+  if (kind_ == nullptr) throw std::invalid_argument("unknown loss \"" + name + "\"");
   std::erase_if(settings, [&](const auto& given) {
     return std::none_of(kind_->settings.begin(), kind_->settings.end(),
                         [&](const setting& row) { return row.name == given.first; });
   });
+  for (const auto& row : kind_->settings)
+    if (!row.default_text.empty() && !settings.contains(row.name))
+      throw std::invalid_argument("the loss \"" + name + "\" requires a value for " + row.name);
   settings_ = std::make_shared<const setting_values>(std::move(settings));
 }
 
@@ -87,14 +90,8 @@ const loss_kind* find_loss(const std::string& name) {
   return losses().find(name);
 }
 
-bool is_built_in(const loss_function& loss) {
-  using known = loss_function;
-  const std::initializer_list<const known*> all{&known::cross_entropy, &known::nll, &known::binary_cross_entropy,
-                                                &known::hinge, &known::mse};
-  return std::any_of(all.begin(), all.end(), [&](const known* each) { return &each->kind() == &loss.kind(); });
-}
-
 void register_loss(loss_kind kind) {
+  if (!kind.mean) throw std::invalid_argument("the loss \"" + kind.name + "\" has no function `mean`");
   losses().add(std::move(kind));
 }
 

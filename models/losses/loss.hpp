@@ -27,9 +27,11 @@ enum class loss_input : std::uint8_t {
 struct loss_kind {
   std::string name{};         ///< Value of model.loss.
   std::string explanation{};  ///< One line of help.
-  /// Returns the scalar mean over the samples of `output` against `target` [N], int64 classes or float32 numbers, with
-  /// a value for each of `settings`. For text and class_scores, both come as if each character were a sample: output
-  /// [N·T, classes] and target [N·T]. It must be differentiable by autograd.
+  /// Returns the scalar mean over the samples of `output` against `target` [N], int64 classes or float32 numbers.
+  /// `output` is float32 or, with workers.precision = "bfloat16", bfloat16; both are on the worker's device. `settings`
+  /// has a value for each of the kind's settings that is set or has a default. For text and class_scores, both come as
+  /// if each character were a sample: output [N·T, classes] and target [N·T]. Autograd must be able to differentiate
+  /// it. Any thread, several at once.
   std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target, const setting_values& settings)> mean{};
   loss_input takes{loss_input::class_scores};  ///< What it requires of the output.
   std::vector<setting> settings{};             ///< Keys of its own in the section [model].
@@ -49,7 +51,7 @@ class loss_function {
   loss_function();
 
   /// Makes the loss of this name with those of the `settings` that it has. Throws std::invalid_argument if there is no
-  /// such loss.
+  /// such loss, or if a setting with a default has no value.
   explicit loss_function(const std::string& name, setting_values settings = {});
 
   /// Returns what the topology file calls it.
@@ -83,11 +85,8 @@ const std::deque<loss_kind>& loss_kinds();
 /// Returns the loss of this name, or nullptr.
 const loss_kind* find_loss(const std::string& name);
 
-/// Returns whether a loss is one of this project.
-bool is_built_in(const loss_function& loss);
-
 /// Adds a loss to those that topology files can name. Call it first in a program's main(), or from a plug-in. Throws
-/// std::invalid_argument if the name is taken.
+/// std::invalid_argument if the name is taken or `mean` is empty.
 void register_loss(loss_kind kind);
 
 /// Returns the scalar mean loss of `output`, as returned by network::forward(), against `target` [N], int64 or float32;

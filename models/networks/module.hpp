@@ -56,7 +56,7 @@ std::unique_ptr<network> as_built_in(std::shared_ptr<random_module> module, cons
 std::unique_ptr<network> as_network(std::shared_ptr<torch::nn::Module> module,
                                     std::function<at::Tensor(const at::Tensor&)> forward, const loss_function& loss);
 
-/// Wraps a module with a function forward(at::Tensor).
+/// Wraps a module with a function forward(at::Tensor). For a holder that TORCH_MODULE defines, pass net.ptr().
 template <class Module>
 std::unique_ptr<network> as_network(std::shared_ptr<Module> module, const loss_function& loss = {}) {
   auto* const called = module.get();

@@ -147,9 +147,9 @@ class network {
 struct network_kind {
   std::string name{};         ///< Value of model.name.
   std::string explanation{};  ///< One line of help.
-  /// Makes a network with the model's own initialisers, drawn from the process-wide generator; make_network() handles
-  /// network_shape::normal. Throws std::invalid_argument if the model cannot take inputs of this shape, and
-  /// setting_error if its settings contradict each other.
+  /// Makes a new network, for each replica and for trials, with the model's own initialisers, drawn from the
+  /// process-wide generator; make_network() handles network_shape::normal. Throws std::invalid_argument if the model
+  /// cannot take inputs of this shape, and setting_error if its settings contradict each other.
   std::function<std::unique_ptr<network>(const network_shape& shape)> make{};
   sparse_sgd step{nullptr};  ///< For sparse samples: plain SGD without a backward pass. Null if the model has none.
   std::vector<std::string> reads{};  ///< Keys of network_shape that the model uses: rank, layers, width …
@@ -170,7 +170,7 @@ struct setting_error : std::invalid_argument {
 const std::deque<network_kind>& network_kinds();
 
 /// Adds a model to those that topology files can name. Call it first in a program's main(), or from a plug-in. Throws
-/// std::invalid_argument if the name is taken.
+/// std::invalid_argument if the name is taken or `make` is empty.
 void register_network(network_kind kind);
 
 /// Returns whether network_shape::normal applies to a model: not to models from files or of sparse samples.

@@ -68,7 +68,7 @@ std::vector<std::string> try_out(const planned_work& so_far, const models::loss_
 std::string note_on_missing_gradients(const planned_model& so_far, models::network& net);
 
 /// Returns whether a training forward pass of a module that a program or plug-in has registered draws from the
-/// generator of the process; false if it fails, which a training step then shows. Uses up `net`.
+/// generator of the process. Uses up `net`. Throws input_error if the pass fails.
 bool draws_from_process(const planned_model& so_far, models::network& net);
 
 /// Describes a module's own random draws, which users may not expect.

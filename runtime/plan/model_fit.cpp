@@ -40,6 +40,14 @@ std::string does_not_fit(const topology::topology& file) {
          "\" does not fit data.name = \"" + file.data.name + "\": ";
 }
 
+/// Names what is done with a network before the run. The code of a module of the user's may never return.
+activity activity_of(const topology::topology& file, const models::network& net, const std::string& what) {
+  const auto& path = file.model.file();
+  return activity{(path.empty() ? "model.name = \"" + file.model.name + "\"" : path.string()) + ": " + what,
+                  file.run.timeout, "run.timeout",
+                  net.takes_any_loss() ? activity::when_late::end_process : activity::when_late::say_so};
+}
+
 /// Returns the models that take the samples, and the samples that the model takes, as the end of a message: "; use …".
 /// Returns an empty text for a model whose file decides what it takes.
 std::string other_choices(const planned_data& so_far) {
@@ -81,16 +89,36 @@ models::network_shape shape_of(const topology::model_settings& model, const std:
   return shape;
 }
 
+namespace {
+
+/// Refuses a loss that does not fit the targets of the data set; `classes` is 0 if they are numbers.
+void check_targets(const topology::topology& file, const models::loss_function& loss, std::int64_t classes) {
+  if (loss.has_classes() && classes == 0)
+    refuse(file, "model.loss",
+           "the loss " + loss.name() + " requires classes, but the targets of " + file.data.name +
+               " are numbers; set model.loss = \"mse\"" +
+               (file.data.name == "tensors" ? ", or save the targets as int64 classes" : ""));
+  if (loss.takes(models::loss_input::binary_score) && classes != 2)
+    refuse(file, "model.loss",
+           "the loss " + loss.name() + " requires 2 classes, but " + file.data.name + " has " +
+               std::to_string(classes) + "; use \"cross_entropy\"");
+}
+
+}  // namespace
+
 models::loss_function loss_of(const topology::topology& file, const models::network& net, std::int64_t classes) {
   const auto& name = file.model.loss;
-  using models::loss_function;
   const auto own = net.loss();
-  if (name == "auto") return own;
-  const loss_function chosen{name, file.model.options};
-  if (chosen.kind().name == own.name()) return chosen;
+  if (net.takes_any_loss()) {
+    const auto chosen = name == "auto" ? own : models::loss_function{name, file.model.options};
+    check_targets(file, chosen, classes);
+    return chosen;
+  }
+  if (name == "auto" || name == own.name()) return own;
+  const models::loss_function chosen{name, file.model.options};
   const auto fits = chosen.takes(own.kind().takes) || chosen.takes(models::loss_input::any);
   const auto steps_without_loss = models::find_network(file.model.name)->step != nullptr;
-  if (net.takes_any_loss() || (fits && !steps_without_loss && name != "nll")) return chosen;
+  if (fits && !steps_without_loss && name != "nll") return chosen;
   if (name == "nll" && fits)
     refuse(file, "model.loss",
            "model.loss = \"nll\" requires log-probabilities, but " + file.model.name +
@@ -172,7 +200,7 @@ std::unique_ptr<models::network> make_network_of(const planned_data& so_far) try
     refuse(so_far.file, "model.name",
            "model.name = \"" + so_far.file.model.name + "\" does not fit into the memory of this machine (" + *detail +
                "); use a smaller model, or close other programs");
-  throw;
+  refuse(so_far.file, "model.name", does_not_fit(so_far.file) + models::reason_of(reason));
 }
 
 /// Tries a forward and a backward pass in bfloat16, which some operators lack on some processors.
@@ -197,15 +225,17 @@ void try_out_bfloat16(const planned_work& so_far, models::network& net, std::int
   }
 }
 
-/// Computes a registered loss of a model's output.
-void try_out_loss(const planned_work& so_far, const models::loss_function& loss, const at::Tensor& output) {
+/// Computes the loss of a model's output for `samples` samples.
+void try_out_loss(const planned_work& so_far, const models::loss_function& loss, const at::Tensor& output,
+                  std::int64_t samples) {
   const auto& file = so_far.file;
   const auto about = "model.loss = \"" + loss.name() + "\" does not fit data.name = \"" + file.data.name +
                      "\" and model.name = \"" + file.model.name + "\": ";
   at::Tensor mean;
   try {
-    const auto target = models::made_up_targets(so_far.facts.sequences, so_far.shape, output.size(0));
-    mean = models::mean_loss(loss, output, target);
+    const at::AutoGradMode recorded{true};
+    const auto target = models::made_up_targets(so_far.facts.sequences, so_far.shape, samples);
+    mean = models::mean_loss(loss, output.detach().requires_grad_(), target);
   } catch (const std::exception& reason) {
     refuse(file, "model.loss", about + models::reason_of(reason));
   }
@@ -213,6 +243,9 @@ void try_out_loss(const planned_work& so_far, const models::loss_function& loss,
     refuse(file, "model.loss",
            about + "it returns " + (mean.is_floating_point() ? "" : "integers, ") + "[" + sizes_text(mean.sizes()) +
                "] instead of a scalar; return the mean over the samples");
+  if (!mean.requires_grad())
+    refuse(file, "model.loss",
+           about + "it cannot be differentiated; compute it from the output, with operators that autograd records");
 }
 
 std::vector<std::string> try_out(const planned_work& so_far, const models::loss_function& loss, models::network& net) {
@@ -220,11 +253,7 @@ std::vector<std::string> try_out(const planned_work& so_far, const models::loss_
   const auto about = does_not_fit(file);
   constexpr std::int64_t samples = 2;  // a single sample could hide which dimension counts the samples
   at::Tensor output;
-  const auto& module = file.model.file();
-  const activity trying{(module.empty() ? "model.name = \"" + file.model.name + "\"" : module.string()) +
-                            ": forward() on " + std::to_string(samples) + " samples",
-                        file.run.timeout, "run.timeout",
-                        module.empty() ? activity::when_late::say_so : activity::when_late::end_process};
+  const auto trying = activity_of(file, net, "forward() on " + std::to_string(samples) + " samples");
   try {
     const at::NoGradGuard unrecorded;
     at::Generator generator = at::detail::createCPUGenerator(1);
@@ -236,7 +265,7 @@ std::vector<std::string> try_out(const planned_work& so_far, const models::loss_
   const auto expected = output_sizes(so_far, loss, samples);
   const auto fits = loss.takes(models::loss_input::any) || output.sizes() == at::IntArrayRef{expected};
   if (fits && output.is_floating_point()) {
-    if (!models::is_built_in(loss)) try_out_loss(so_far, loss, output);
+    try_out_loss(so_far, loss, output, samples);
     try_out_bfloat16(so_far, net, samples);
     return warnings_of_output(output, loss);
   }
@@ -249,8 +278,7 @@ std::vector<std::string> try_out(const planned_work& so_far, const models::loss_
 std::string note_on_missing_gradients(const planned_model& so_far, models::network& net) {
   const auto& facts = so_far.facts;
   std::vector<std::size_t> missing;
-  const activity trying{so_far.file.model.file().string() + ": a training step on 2 samples", so_far.file.run.timeout,
-                        "run.timeout", activity::when_late::end_process};
+  const auto trying = activity_of(so_far.file, net, "a training step on 2 samples");
   try {
     missing = models::without_gradient(net, so_far.shape, so_far.loss, facts.kind, facts.sequences);
   } catch (const std::exception& reason) {
@@ -275,9 +303,9 @@ std::string note_on_missing_gradients(const planned_model& so_far, models::netwo
 }
 
 bool draws_from_process(const planned_model& so_far, models::network& net) {
-  if (!so_far.file.model.file().empty()) return false;  // modules from files say themselves what they draw
-  const activity trying{"model.name = \"" + so_far.file.model.name + "\": forward() on 2 samples",
-                        so_far.file.run.timeout, "run.timeout"};
+  const auto& file = so_far.file;
+  if (!file.model.file().empty()) return false;  // modules from files report their draws
+  const auto trying = activity_of(file, net, "forward() on 2 samples");
   try {
     const at::NoGradGuard unrecorded;
     auto own = at::detail::createCPUGenerator(1);
@@ -288,8 +316,9 @@ bool draws_from_process(const planned_model& so_far, models::network& net) {
     const auto before = of_process.get_state();
     net.forward(samples);
     return !before.equal(of_process.get_state());
-  } catch (const std::exception&) {
-    return false;
+  } catch (const std::exception& reason) {
+    refuse(file, key_of_model(file),
+           does_not_fit(file) + "forward() fails in training: " + models::reason_of(reason) + other_choices(so_far));
   }
 }
 

@@ -154,7 +154,7 @@ planned_model plan_model(planned_work so_far, models::network& net) {
   for (auto& note : net.notes()) model.notes.push_back(std::move(note));
   model.draws_elsewhere = net.draws_elsewhere();
   if (!model.draws_elsewhere.empty()) model.notes.push_back(note_on_draws(model.draws_elsewhere));
-  if (net.takes_any_loss() || model.data->sample_shape.empty() || !models::is_built_in(model.loss))
+  if (net.takes_any_loss() || model.data->sample_shape.empty() || !(model.loss == net.loss()))
     for (const auto& warning : try_out(model, model.loss, net)) model.warnings.push_back(warning);
   return model;
 }

@@ -153,6 +153,14 @@ std::int64_t effective_batch(const planned_exchanges& so_far) {
   return averages_all_gradients(so_far) ? data::samples_per_step(so_far.sampling) : 0;
 }
 
+std::string settings_text(const std::vector<setting>& rows, const setting_values& values) {
+  std::string text;
+  for (const auto& row : rows)
+    if (const auto value = values.find(row.name); value != values.end())
+      text += ", " + row.name + " " + topology::to_toml(value->second);
+  return text;
+}
+
 std::string optimizer_text(const planned_training& plan) {
   const auto& given = plan.file.optimizer;
   auto text = given.name + ", lr " + human_number(plan.optimizer.lr);
@@ -164,7 +172,7 @@ std::string optimizer_text(const planned_training& plan) {
   if (given.nesterov) text += ", Nesterov";
   if (given.betas.size() == 2)
     text += ", betas " + human_number(given.betas[0]) + " and " + human_number(given.betas[1]);
-  for (const auto& [name, value] : given.options) text += ", " + name + " " + topology::to_toml(value);
+  text += settings_text(find_optimizer(given.name)->settings, given.options);
   if (given.clip_norm) text += ", gradient norm clipped to " + human_number(*given.clip_norm);
   return text + schedule_text(given);
 }

@@ -23,6 +23,9 @@ std::vector<range> tensors_of(const models::flat_layout& layout);
 /// gradients of all of them, or the batch of a single worker. Returns 0 if no step averages over all workers.
 std::int64_t effective_batch(const planned_exchanges& so_far);
 
+/// Returns text such as ", beta 0.9" for the settings of a registered kind.
+std::string settings_text(const std::vector<setting>& rows, const setting_values& values);
+
 /// Describes the optimizer on one line, for people.
 std::string optimizer_text(const planned_training& plan);
 

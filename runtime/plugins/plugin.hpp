@@ -19,7 +19,7 @@ struct plugin_needs {
 };
 
 /// Returns what code that is compiled with these headers needs.
-constexpr plugin_needs needs_of_these_headers() {
+consteval plugin_needs needs_of_these_headers() {
   std::size_t layout = 1;  // the version of what a plug-in may rely on
   for (const auto size :
        {sizeof(setting), sizeof(models::network_kind), sizeof(models::network_shape), sizeof(models::loss_kind),
@@ -38,9 +38,9 @@ struct plugin_entry {
 }  // namespace troupe
 
 /// Begins the function of a plug-in that registers its kinds: TROUPE_PLUGIN { troupe::register_optimizer(…); }
-#define TROUPE_PLUGIN                                                 \
-  static void troupe_register_kinds();                                \
-  extern "C" troupe::plugin_entry troupe_plugin() {                   \
-    return {troupe::needs_of_these_headers(), troupe_register_kinds}; \
-  }                                                                   \
+#define TROUPE_PLUGIN                                                                      \
+  static void troupe_register_kinds();                                                     \
+  extern "C" __attribute__((visibility("default"))) troupe::plugin_entry troupe_plugin() { \
+    return {troupe::needs_of_these_headers(), troupe_register_kinds};                      \
+  }                                                                                        \
   static void troupe_register_kinds()

@@ -7,8 +7,9 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <exception>
-#include <set>
+#include <map>
 #include <string>
+#include <system_error>
 
 namespace troupe::plugins {
 
@@ -16,13 +17,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::set<fs::path>& paths() {
-  static std::set<fs::path> all;
-  return all;
-}
+/// What has come of loading a file.
+struct outcome {
+  std::string digest{};
+  std::string failure{};  ///< Message, or empty.
+};
 
-std::map<std::string, std::string>& digests() {
-  static std::map<std::string, std::string> all;
+/// Returns the outcomes of this process by path.
+std::map<fs::path, outcome>& outcomes() {
+  static std::map<fs::path, outcome> all;
   return all;
 }
 
@@ -41,15 +44,8 @@ void check(const fs::path& file, const plugin_needs& its) {
   if (its.layout != ours.layout) refuse("headers of another version of Troupe", "its own");
 }
 
-}  // namespace
-
-void load(const fs::path& file) {
-  std::error_code failed;
-  const auto path = fs::canonical(file, failed);
-  if (failed) throw input_error(file.string() + ": " + failed.message() + expected_plugin);
-  if (paths().contains(path)) return;
-  const auto digest = sha256_of_file(path);
-  if (!digest) throw input_error(file.string() + " cannot be read" + expected_plugin);
+/// Loads a library for the first time. Throws input_error.
+void load_library(const fs::path& file, const fs::path& path) {
   void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* const reason = ::dlerror();
@@ -63,14 +59,32 @@ void load(const fs::path& file) {
   try {
     plugin.register_kinds();
   } catch (const std::exception& reason) {
-    throw input_error(file.string() + " cannot register what it has: " + reason.what());
+    throw input_error(file.string() + " cannot register its kinds: " + reason.what());
   }
-  paths().insert(path);
-  digests()[path.filename().string()] = *digest;
 }
 
-const std::map<std::string, std::string>& loaded() {
-  return digests();
+}  // namespace
+
+void load(const fs::path& file) {
+  std::error_code failed;
+  const auto path = fs::canonical(file, failed);
+  if (failed) throw input_error(file.string() + ": " + failed.message() + expected_plugin);
+  const auto [known, is_new] = outcomes().try_emplace(path);
+  auto& what = known->second;
+  if (is_new) try {
+      what.digest = sha256_of_file(path).value_or("");
+      if (what.digest.empty()) throw input_error(file.string() + " cannot be read" + expected_plugin);
+      load_library(file, path);
+    } catch (const input_error& reason) {
+      what.failure = reason.what();
+    }
+  if (!what.failure.empty()) throw input_error(what.failure);
+}
+
+std::string digest_of(const fs::path& file) {
+  std::error_code failed;
+  const auto known = outcomes().find(fs::canonical(file, failed));
+  return known == outcomes().end() || !known->second.failure.empty() ? "" : known->second.digest;
 }
 
 }  // namespace troupe::plugins

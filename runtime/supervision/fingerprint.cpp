@@ -108,7 +108,11 @@ std::map<std::string, std::string> fingerprint_of(const plan& plan) {
   const auto is_cpu = [](const auto& device) { return device.is_cpu(); };
   if (std::all_of(plan.devices.begin(), plan.devices.end(), is_cpu)) properties.erase("CUDA");
   if (plan.file.workers.precision != "bfloat16") properties.erase("bfloat16 arithmetic");
-  for (const auto& [name, digest] : plugins::loaded()) properties["the plug-in " + name] = digest;
+  for (const auto& file : plan.file.plugins) {
+    const auto name = "the plug-in " + std::filesystem::path(file).filename().string();
+    auto& digests = properties[name];  // two libraries in different folders may have the same name
+    digests += (digests.empty() ? "" : " and ") + plugins::digest_of(file);
+  }
   return properties;
 }
 

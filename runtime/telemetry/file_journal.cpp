@@ -186,7 +186,7 @@ std::vector<std::string> settings_of(const topology::topology& file, const std::
   const std::vector<std::string> elsewhere{"exported", "script", "file", "test_file", "mapped"};
   std::vector<std::string> settings;
   for (const auto& line : topology::lines_of(*topology::find_section(section), file, 0))
-    if (contains(read, line.name) && !contains(elsewhere, line.name) && line.type != setting_type::path)
+    if (contains(read, line.name) && !contains(elsewhere, line.name) && !is_path(line.type))
       settings.push_back(section + "." + line.name + "=" + line.value);
   return settings;
 }
@@ -201,8 +201,7 @@ std::vector<std::string> made_by(const plan& plan) {
   auto settings = settings_of(plan.file, "model", keys(of_model, plan.loss.kind().settings));
   const auto& held_out = plan.file.data.validation;
   if (held_out) settings.push_back("data.validation=" + topology::to_toml(*held_out));
-  if (held_out || contains(plan.data->reads, "rows"))
-    settings.push_back("run.seed=" + std::to_string(plan.file.run.seed));
+  if (held_out || plan.data->draws) settings.push_back("run.seed=" + std::to_string(plan.file.run.seed));
   const auto of_data = settings_of(plan.file, "data", keys(plan.data->reads, plan.data->settings));
   settings.insert(settings.end(), of_data.begin(), of_data.end());
   return settings;

@@ -44,8 +44,7 @@ std::string text_of(const topology& file, bool simulated) {
       std::string path = section.name.empty() ? "" : section.name + ".";
       if (section.repeated()) path += std::to_string(i) + ".";
       for (const line& line : lines_of(section, file, i)) {
-        const bool own = line.type == setting_type::path || line.type == setting_type::paths ||
-                         section.name == "security" || section.name == "actors" ||
+        const bool own = is_path(line.type) || section.name == "security" || section.name == "actors" ||
                          (section.name == "simulate" && !simulated) ||
                          (section.name == "node" && line.name == "listen");
         if (!own) text += path + line.name + " = " + line.value + "\n";

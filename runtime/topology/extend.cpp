@@ -1,5 +1,6 @@
 #include "troupe/runtime/topology/extend.hpp"
 
+#include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/files/error.hpp"
 #include "troupe/files/input.hpp"
 #include "troupe/runtime/topology/schema.hpp"
@@ -74,13 +75,17 @@ void make_way(const toml::table& own, toml::table& base) {
 /// Reads a file and those that it extends into one table.
 class gatherer {
  public:
-  explicit gatherer(mistakes& found) : found_(found) {}
+  gatherer(mistakes& found, bool has_plugins) : found_(found), has_plugins_(has_plugins) {}
 
   /// Parses `text`, which is the content of the file `name`, and the files that it extends. Throws input_error.
   toml::table read(const std::string& text, const fs::path& name) {
     const auto file = static_cast<std::uint32_t>(chain_.size());
     chain_.push_back(name);
     toml::table own = read_toml(text, found_, file);
+    if (const toml::array* plugins = own["plugins"].as_array(); plugins != nullptr && !has_plugins_) {
+      has_plugins_ = true;
+      load_listed_plugins(plugins, fs::absolute(name).parent_path());
+    }
     const toml::node* extends = own.get("extends");
     if (extends == nullptr || !extends->is_string())
       return own;  // a value that is not a string is refused like any other key
@@ -132,6 +137,7 @@ class gatherer {
   }
 
   mistakes& found_;
+  bool has_plugins_;  ///< Whether plug-ins that replace those of the files still to be read have been loaded.
   std::vector<fs::path> chain_;
 };
 
@@ -162,8 +168,16 @@ void make_way_for(const std::string& name, toml::table& section) {
   for (const std::string& other : others) section.erase(other);
 }
 
-extended_file read_extended(const std::string& text, const fs::path& name, mistakes& found) {
-  gatherer files(found);
+void load_listed_plugins(const toml::array* list, const fs::path& folder) {
+  if (list == nullptr) return;
+  for (const toml::node& node : *list) try {
+      if (const auto* path = node.as_string()) load_plugins({folder / path->get()});
+    } catch (const input_error&) {  // refused with its place when the key is read
+    }
+}
+
+extended_file read_extended(const std::string& text, const fs::path& name, mistakes& found, bool are_overridden) {
+  gatherer files(found, are_overridden);
   auto table = files.read(text, name);
   return {std::move(table), files.folders()};
 }

@@ -19,8 +19,15 @@ struct extended_file {
   std::vector<std::filesystem::path> folders;  ///< Absolute folder of each file, where its relative paths start.
 };
 
-/// Parses `text`, which is the content of the file `name`, and the files that it extends. Throws input_error.
-extended_file read_extended(const std::string& text, const std::filesystem::path& name, mistakes& found);
+/// Parses `text`, which is the content of the file `name`, and the files that it extends. Loads the plug-ins of the
+/// first file that lists some, unless they `are_overridden`: their kinds decide which settings are inherited. Throws
+/// input_error.
+extended_file read_extended(const std::string& text, const std::filesystem::path& name, mistakes& found,
+                            bool are_overridden = false);
+
+/// Loads the plug-ins of a list, whose paths are relative to `folder`, or none if it is null. What cannot be loaded is
+/// refused when the key is read.
+void load_listed_plugins(const toml::array* list, const std::filesystem::path& folder);
 
 /// Removes from the section of an exchange the settings that `kind` does not have, unless the command line sets them.
 void make_way_for(const std::string& kind, toml::table& section);

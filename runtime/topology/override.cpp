@@ -157,6 +157,20 @@ class overrider {
 
 }  // namespace
 
+bool load_overriding_plugins(const std::vector<std::string>& overrides) {
+  bool are_listed = false;
+  for (const std::string& text : overrides) {
+    if (split_key(text.substr(0, text.find_first_of("= \t"))).front() != "plugins") continue;
+    are_listed = true;
+    try {
+      const toml::table holder = toml::parse("value = " + text.substr(text.find('=') + 1));
+      load_listed_plugins(holder["value"].as_array(), std::filesystem::current_path());
+    } catch (const toml::parse_error&) {  // refused when it is applied
+    }
+  }
+  return are_listed;
+}
+
 void apply_override(toml::table& root, const std::string& text, std::uint32_t number, mistakes& found) {
   overrider(root, found, number).apply(text);
 }

@@ -1,7 +1,6 @@
 // Reads the values of a topology file according to the schema.
 #include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/files/text.hpp"
-#include "troupe/runtime/plugins/plugins.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/extend.hpp"
 #include "troupe/runtime/topology/load.hpp"
@@ -61,13 +60,12 @@ class reader {
     set(*find_key(sections().front(), plugins_key), 0, plugins_key, plugins_key, *node);
     for (std::size_t i = 0; i < file_.plugins.size(); ++i) {
       try {
-        plugins::load(file_.plugins[i]);
+        load_plugins({file_.plugins[i]});
       } catch (const input_error& reason) {
         found_.add(known_.at(std::string(plugins_key) + "." + std::to_string(i)), reason.what());
         found_.raise();  // without it, many names would be unknown
       }
     }
-    renew_choices();
   }
 
   void set(const key& key, std::size_t index, const std::string& place, const std::string& called,
@@ -479,7 +477,7 @@ given_keys given_keys_of(const topology& file, const places& known, const mistak
 
 topology parse(const std::string& text, const fs::path& name, const std::vector<std::string>& overrides) {
   mistakes found(name.string());
-  auto [root, folders] = read_extended(text, name, found);
+  auto [root, folders] = read_extended(text, name, found, load_overriding_plugins(overrides));
   for (std::size_t i = 0; i < overrides.size(); ++i)
     apply_override(root, overrides[i], static_cast<std::uint32_t>(i + 1), found);
   reader reader(name, std::move(folders), found);

@@ -64,13 +64,11 @@ const setting* row_of(const topology& file, const std::string& path) {
   if (section == nullptr) return nullptr;
   const std::string name = path.substr(path.rfind('.') + 1);
   if (const key* key = find_key(*section, name)) return &key->row;
-  for (std::size_t i = 0; i < file.exchanges.size(); ++i) {
-    if (path != table_path("exchange", i) + "." + name) continue;
-    const exchange_kind* kind = find_exchange(file.exchanges[i].kind);
-    if (kind == nullptr) return nullptr;
-    const auto row = std::find_if(kind->settings.begin(), kind->settings.end(),
-                                  [&](const setting& candidate) { return candidate.name == name; });
-    return row == kind->settings.end() ? nullptr : &*row;
+  const std::size_t tables = section->repeated() ? section->count(file) : 1;
+  for (std::size_t i = 0; i < tables; ++i) {
+    if (path != (section->repeated() ? table_path(section->name, i) : section->name) + "." + name) continue;
+    for (const setting* row : settings_of_kinds(*section, file, i))
+      if (row->name == name) return row;
   }
   return nullptr;
 }

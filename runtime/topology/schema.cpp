@@ -2,6 +2,7 @@
 
 #include "troupe/algorithms/exchange/around/codec.hpp"
 #include "troupe/algorithms/exchange/registry.hpp"
+#include "troupe/runtime/plugins/plugins.hpp"
 #include "troupe/runtime/topology/schema_rows.hpp"
 
 #include <algorithm>
@@ -107,6 +108,9 @@ std::vector<const setting*> settings_of_kinds(const section& section, const topo
   return settings;
 }
 
+namespace {
+
+/// Adds what has been registered to the choices of the keys that name it.
 void renew_choices() {
   renew_exchange_kinds();
   const auto add = [](section& section, const std::string& name, const std::vector<std::string>& words) {
@@ -120,6 +124,13 @@ void renew_choices() {
     for (const kinds_of_key& kinds : section.kinds) add(section, kinds.key, rows::names(kinds.all()));
     if (section.name == "exchange") add(section, "encoding", encoding_names());
   }
+}
+
+}  // namespace
+
+void load_plugins(const std::vector<std::filesystem::path>& files) {
+  for (const auto& file : files) plugins::load(file);
+  renew_choices();
 }
 
 std::vector<std::string> section_names() {

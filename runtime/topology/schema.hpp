@@ -7,6 +7,7 @@
 #include "troupe/runtime/topology/topology.hpp"
 
 #include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -26,16 +27,16 @@ struct key {
 
 /// What a table may name, such as one of the optimizers, and the settings of its own that it then has in this table.
 struct named_kind {
-  std::string name;
-  std::string explanation;
-  const std::vector<setting>* settings;
+  std::string name;                      ///< Value of the key that names it.
+  std::string explanation;               ///< One line of help.
+  const std::vector<setting>* settings;  ///< Never null; valid until plug-ins are loaded.
 };
 
 /// The kinds of one sort, of which a key of a section names one.
 struct kinds_of_key {
-  std::string key;   ///< Such as "kind", "name" or "loss".
-  std::string noun;  ///< What messages call a kind, such as "optimizer".
-  std::function<std::vector<named_kind>()> all;
+  std::string key;                               ///< Such as "kind", "name" or "loss".
+  std::string noun;                              ///< What messages call a kind, such as "optimizer".
+  std::function<std::vector<named_kind>()> all;  ///< Returns all kinds.
   /// Whether settings of another kind are ignored instead of refused, so that a file for one kind can be used with
   /// another by --set.
   bool ignores_others{false};
@@ -71,11 +72,13 @@ const key* find_key(const section& section, const std::string& name);
 std::optional<named_kind> kind_in(const section& section, const kinds_of_key& kinds, const topology& file,
                                   std::size_t index);
 
-/// Returns the rows of the settings that table `index` has because of the kinds that it names.
+/// Returns the rows of the settings that table `index` has because of the kinds that it names; valid until plug-ins are
+/// loaded.
 std::vector<const setting*> settings_of_kinds(const section& section, const topology& file, std::size_t index);
 
-/// Adds what plug-ins have registered to the choices of the keys that name it. No other thread may read the schema.
-void renew_choices();
+/// Loads plug-ins, and adds what they and programs have registered to the choices of the keys that name it. No other
+/// thread may read the schema. Throws input_error, naming the file.
+void load_plugins(const std::vector<std::filesystem::path>& files);
 
 /// Returns the names of all sections, and of all keys of `section`.
 std::vector<std::string> section_names();

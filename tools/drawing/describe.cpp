@@ -5,6 +5,7 @@
 #include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/plan/devices.hpp"
 #include "troupe/runtime/plan/plan.hpp"
+#include "troupe/runtime/plan/recipe.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/value.hpp"
 #include "troupe/tools/drawing/drawing.hpp"
@@ -33,22 +34,13 @@ std::string numbers(const std::vector<double>& values) {
   return text::joined(words, ", ");
 }
 
-/// Returns text such as ", beta 0.9" for the settings of a kind that a program or plug-in has registered.
-std::string options_text(const std::vector<setting>& rows, const setting_values& options) {
-  std::string text;
-  for (const auto& row : rows)
-    if (const auto option = options.find(row.name); option != options.end())
-      text += ", " + row.name + " " + topology::to_toml(option->second);
-  return text;
-}
-
 std::string loss_text(const models::loss_function& loss) {
   const auto& kind = loss.kind();
-  return (kind.called.empty() ? kind.name : kind.called) + options_text(kind.settings, loss.settings());
+  return (kind.called.empty() ? kind.name : kind.called) + settings_text(kind.settings, loss.settings());
 }
 
 std::string model_text(const plan& plan) {
-  return plan.model->name + options_text(plan.model->settings, plan.shape.settings) + ", " +
+  return plan.model->name + settings_text(plan.model->settings, plan.shape.settings) + ", " +
          counted(static_cast<std::uint64_t>(plan.layout.parameter_count), "parameter") + " in " +
          counted(plan.layout.parameters.size(), "tensor") + " (" +
          human_bytes(static_cast<std::uint64_t>(plan.layout.parameter_end) * sizeof(float)) + " with padding), " +
@@ -74,7 +66,7 @@ std::string of_what(const plan& plan) {
 std::string data_text(const plan& plan) {
   std::vector<std::string> shape;
   for (const auto size : plan.shape.input) shape.push_back(grouped(static_cast<std::uint64_t>(size)));
-  const auto samples = plan.data->name + options_text(plan.data->settings, plan.file.data.options) + ", " +
+  const auto samples = plan.data->name + settings_text(plan.data->settings, plan.file.data.options) + ", " +
                        counted(static_cast<std::uint64_t>(plan.sampling.samples), "training sample") + " of " +
                        text::joined(shape, "×");
   const auto classes =

@@ -2,6 +2,7 @@
 // themselves.
 #include "tests/support/doctest.hpp"
 
+#include "troupe/algorithms/rules/missing_gradients.hpp"
 #include "troupe/algorithms/training/optimizer_kinds.hpp"
 #include "troupe/data/sets/dataset.hpp"
 #include "troupe/files/error.hpp"
@@ -20,7 +21,9 @@
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
 
-#include <algorithm>
+#include <functional>
+#include <memory>
+#include <stdexcept>
 #include <string>
 #include <variant>
 #include <vector>
@@ -69,11 +72,34 @@ void register_all() {
                          .explanation = "For two quantiles, or any number of them.",
                          .mean = [](const auto& output, const auto&, const auto&) { return output.abs().mean(); },
                          .takes = models::loss_input::any});
+  models::register_loss({.name = "constant",
+                         .explanation = "Does not depend on the output.",
+                         .mean = [](const auto&, const auto&, const auto&) { return at::ones({}); },
+                         .takes = models::loss_input::any});
+  models::register_network({.name = "nothing", .explanation = "No network.", .make = [](const auto&) {
+                              return std::unique_ptr<models::network>{};
+                            }});
+  models::register_network(
+      {.name = "failing", .explanation = "Throws.", .make = [](const auto&) -> std::unique_ptr<models::network> {
+         throw std::out_of_range("no such table");
+       }});
+  register_optimizer({.name = "nothing", .explanation = "No optimizer.", .make = [](const auto&) {
+                        return std::unique_ptr<optimizer>{};
+                      }});
+  const auto sets = [](const std::string& name, const at::Tensor& targets) {
+    data::register_dataset({.name = name, .explanation = "Zeros.", .load = [targets](const auto&) {
+                              const auto inputs = at::zeros({targets.size(0), 2});
+                              return data::dataset_pair{.train = std::make_shared<data::dataset>(
+                                                            data::dataset{.inputs = inputs, .targets = targets})};
+                            }});
+  };
+  sets("three", at::arange(60) % 3);
+  sets("numbers", at::zeros({60}));
   register_optimizer({.name = "clashing",
                       .explanation = "Has a setting with the name of a key.",
                       .make = find_optimizer("sgd")->make,
                       .settings = {{"lr", setting_type::real, "1.0", "Twice."}}});
-  topology::renew_choices();
+  topology::load_plugins({});
 }
 
 /// Registers everything before the first test.
@@ -219,6 +245,118 @@ TEST_CASE("a registered loss is tried before a run, and says whether there is an
   CHECK(planned(usual, {"model.name=lenet", "data.name=digits"}).loss.name() == "focal");
 }
 
+TEST_CASE("a loss that needs classes is refused for numbers, and one for two classes for more") {
+  CHECK(has(refusal(usual, {"model.name=plain", "model.loss=hinge", "data.name=three"}),
+            "the loss hinge requires 2 classes, but three has 3; use \"cross_entropy\""));
+  CHECK(
+      has(refusal(usual, {"model.name=plain", "model.loss=auto", "data.name=numbers"}),
+          "the loss cross_entropy requires classes, but the targets of numbers are numbers; set model.loss = \"mse\""));
+  CHECK(has(refusal(usual, {"model.loss=constant"}), "it cannot be differentiated"));
+}
+
+TEST_CASE("functions of kinds that return nothing, or throw, are named") {
+  CHECK(has(refusal(usual, {"model.name=nothing"}), "the function `make` of this model returned no network"));
+  CHECK(has(refusal(usual, {"model.name=failing", "model.loss=auto"}), "no such table"));
+  CHECK(has(refusal(usual, {"optimizer.name=nothing"}),
+            "optimizer.name = \"nothing\" cannot be used: the function `make` of \"nothing\" returned no optimizer"));
+  CHECK_THROWS_AS(models::register_network({.name = "empty"}), std::invalid_argument);
+  CHECK_THROWS_AS(models::register_loss({.name = "empty"}), std::invalid_argument);
+  CHECK_THROWS_AS(data::register_dataset({.name = "empty"}), std::invalid_argument);
+  CHECK_THROWS_AS(register_optimizer({.name = "empty"}), std::invalid_argument);
+  CHECK_THROWS_AS(register_optimizer({.name = "empty", .reads = {"lr"}, .make = find_optimizer("sgd")->make}),
+                  std::invalid_argument);
+  CHECK_THROWS_WITH_AS((models::loss_function{"focal"}), "the loss \"focal\" requires a value for gamma",
+                       std::invalid_argument);
+}
+
+namespace {
+
+data::dataset some_set() {
+  return {.inputs = at::zeros({4, 2}), .targets = at::arange(4) % 2};
+}
+
+/// A pair of sets, changed from some_set(), and the end of the message about it; empty if it is accepted.
+struct changed_pair {
+  std::function<void(data::dataset& train, data::dataset& test)> change;
+  std::string message;
+};
+
+const std::vector<changed_pair> pairs{
+    {[](auto&, auto&) {}, ""},
+    {[](auto& train, auto&) { train.targets = at::Tensor(); }, "training set: it has no targets; expected [N]"},
+    {[](auto&, auto& test) { test.targets = at::zeros({0}, at::kLong); }, "test set: it has no targets; expected [N]"},
+    {[](auto& train, auto&) { train.targets = at::zeros({4}, at::kInt); },
+     "training set: its targets are Int; expected int64 classes or float32 numbers"},
+    {[](auto& train, auto&) {
+       train.targets = at::zeros({4, 3});
+     },
+     "training set: its targets have 2 dimensions; expected [N], or [N, T] for texts"},
+    {[](auto& train, auto&) { train.targets = at::arange(4) - 1; },
+     "training set: its targets are from -1 to 2; expected classes from 0 to 1048575"},
+    {[](auto& train, auto& test) { train.classes = test.classes = {"one"}; },
+     "training set: its targets are from 0 to 1; expected classes from 0 to 0"},
+    {[](auto& train, auto&) {
+       train.classes = {"one", "two"};
+     },
+     "its training and its test set name different classes"},
+    {[](auto&, auto& test) { test.targets = at::zeros({4}); },
+     "the targets of its training and its test set have different types or shapes"},
+    {[](auto& train, auto&) { train.inputs = at::Tensor(); }, "training set: it has no inputs; expected [N, …]"},
+    {[](auto& train, auto&) {
+       train.inputs = at::zeros({4, 2}, at::kDouble);
+     },
+     "training set: its inputs are Double; expected uint8, float32 or int64"},
+    {[](auto& train, auto&) {
+       train.inputs = at::zeros({4, 2}, at::kByte);
+     },
+     "training set: its inputs are uint8, but not images [N, C, H, W]"},
+    {[](auto& train, auto&) {
+       train.inputs = at::zeros({4, 2, 2}, at::kLong);
+     },
+     "training set: its inputs are int64, but not texts [N, T]"},
+    {[](auto& train, auto&) {
+       train.inputs = at::zeros({5, 2});
+     },
+     "training set: it has 5 inputs and 4 targets; expected as many"},
+    {[](auto& train, auto&) {
+       train.inputs = at::zeros({2, 4}).t();
+     },
+     "training set: its inputs are not contiguous, or not on the CPU; expected inputs.contiguous().cpu()"},
+    {[](auto&, auto& test) {
+       test.inputs = at::zeros({4, 3});
+     },
+     "the inputs of its training and its test set have different types or shapes"},
+};
+
+/// The pair that the data set "changed" loads.
+data::dataset_pair& loaded_pair() {
+  static data::dataset_pair pair;
+  return pair;
+}
+
+}  // namespace
+
+TEST_CASE("what a registered data set loads is checked and completed") {
+  data::register_dataset({.name = "changed", .explanation = "", .load = [](const auto&) { return loaded_pair(); }});
+  const auto& kind = *data::find_dataset("changed");
+  for (const auto& [change, message] : pairs) {
+    auto train = some_set(), test = some_set();
+    change(train, test);
+    loaded_pair() = {.train = std::make_shared<data::dataset>(train), .test = std::make_shared<data::dataset>(test)};
+    CAPTURE(message);
+    if (message.empty())
+      CHECK(kind.load({}).train->classes == std::vector<std::string>{"0", "1"});
+    else
+      CHECK_THROWS_WITH_AS(kind.load({}), ("the data set \"changed\": " + message).c_str(), data::data_error);
+  }
+  loaded_pair() = {};
+  CHECK_THROWS_WITH_AS(kind.load({}), "the data set \"changed\": it has no training set", data::data_error);
+  loaded_pair().train = std::make_shared<data::dataset>(some_set());
+  const auto alone = kind.load({});
+  CHECK(alone.test == alone.train);
+  CHECK(alone.sample_shape == std::vector<std::int64_t>{2});
+}
+
 TEST_CASE("a registered optimizer continues from its state") {
   optimizer_options options;
   options.name = "lion";
@@ -239,6 +377,29 @@ TEST_CASE("a registered optimizer continues from its state") {
   for (std::int64_t step = 3; step < 6; ++step)
     second->step(weights, gradients[step], 1, static_cast<std::uint64_t>(step));
   CHECK(weights.equal(expected));
+}
+
+TEST_CASE("parameters without a gradient keep their values and their state under any registered optimizer") {
+  optimizer_options options;
+  options.name = "lion";
+  options.lr = 0.1;
+  options.weight_decay = 0.5;
+  options.settings = {{"beta1", 0.9}, {"beta2", 0.99}};
+  options.tensors = {{0, 2}, {2, 3}};
+  auto generator = at::detail::createCPUGenerator(1);
+  auto half = options;
+  half.tensors = {};
+  const auto whole = make_optimizer(options), first = make_optimizer(half), second = make_optimizer(half);
+  const auto weights = at::ones({5}), alone_first = at::ones({2}), alone_second = at::ones({3});
+  for (std::uint64_t step = 0; step < 8; ++step) {
+    const auto gradient = at::randn({5}, generator);
+    if (step % 3 == 1) rules::mark_missing(gradient, {0, 2});
+    if (step % 3 != 1) first->step(alone_first, gradient.narrow(0, 0, 2), 1, step);
+    second->step(alone_second, gradient.narrow(0, 2, 3), 1, step);
+    whole->step(weights, gradient, 1, step);
+  }
+  CHECK(weights.equal(at::cat({alone_first, alone_second})));
+  CHECK(whole->state().tensor("m").equal(at::cat({first->state().tensor("m"), second->state().tensor("m")})));
 }
 
 }  // namespace spirals_test
