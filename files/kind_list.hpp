@@ -25,15 +25,28 @@ class kind_list {
     return found == kinds_.end() ? nullptr : &*found;
   }
 
-  /// Adds a kind. Throws std::invalid_argument if it has no name, or if the name is taken.
+  /// Adds a kind. Throws std::invalid_argument if the name is taken, or if it or the name of a setting is not a bare
+  /// key of TOML.
   void add(Kind kind) {
-    if (kind.name.empty()) throw std::invalid_argument(noun_ + " has no name; expected one, such as \"mine\"");
+    require_name(noun_, kind.name);
+    for (const auto& row : kind.settings) {
+      require_name("a setting of " + noun_, row.name);
+      const auto has_name = [&](const auto& other) { return other.name == row.name; };
+      if (std::count_if(kind.settings.begin(), kind.settings.end(), has_name) > 1)
+        throw std::invalid_argument("two settings of \"" + kind.name + "\" are called \"" + row.name + "\"");
+    }
     if (find(kind.name) != nullptr)
       throw std::invalid_argument("there is " + noun_ + " called \"" + kind.name + "\" already; expected another name");
     kinds_.push_back(std::move(kind));
   }
 
  private:
+  static void require_name(const std::string& what, const std::string& name) {
+    constexpr auto legal = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
+    if (!name.empty() && name.find_first_not_of(legal) == std::string::npos) return;
+    throw std::invalid_argument(what + " is called \"" + name + "\"; expected a name of letters, digits, - and _");
+  }
+
   std::string noun_;
   std::deque<Kind> kinds_;
 };

@@ -3,7 +3,6 @@
 #include "troupe/files/kind_list.hpp"
 
 #include <ATen/TensorOperators.h>
-#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -51,11 +50,18 @@ class completion {
     require(train.targets.scalar_type() == test.targets.scalar_type() && train.targets.dim() == test.targets.dim(),
             "the targets of its training and its test set have different types or shapes");
     require(train.classes == test.classes, "its training and its test set name different classes");
+    require(train.classes.empty() || train.targets.scalar_type() == at::kLong,
+            "it names classes, but its targets are numbers; expected int64 targets");
+    require(sets_.scale.mean.empty() && sets_.scale.std.empty(),
+            "it has a scale, which is not read; state it as dataset_kind::published");
     if (is_dense(train)) {
       require(is_dense(test) && train.inputs.scalar_type() == test.inputs.scalar_type() &&
                   train.inputs.sizes().slice(1) == test.inputs.sizes().slice(1),
               "the inputs of its training and its test set have different types or shapes");
-      if (sets_.sample_shape.empty()) sets_.sample_shape = train.inputs.sizes().slice(1).vec();
+      const auto shape = train.inputs.sizes().slice(1).vec();
+      require(sets_.sample_shape.empty() || sets_.sample_shape == shape,
+              "its sample_shape is not the shape of its inputs; leave it out");
+      sets_.sample_shape = shape;
     }
     if (kind_.classes == 0 && train.classes.empty() && train.targets.scalar_type() == at::kLong) number_classes();
     return std::move(sets_);
@@ -77,7 +83,8 @@ class completion {
     demand(set.targets.is_contiguous() && set.targets.is_cpu(),
            "its targets are not contiguous, or not on the CPU; expected targets.contiguous().cpu()");
     if (is_dense(set)) {
-      demand(set.inputs.defined() && set.inputs.dim() > 1, "it has no inputs; expected [N, …]");
+      demand(set.inputs.defined() && set.inputs.dim() > 1 && set.inputs.numel() > 0,
+             "it has no inputs; expected [N, …]");
       const auto inputs = set.inputs.scalar_type();
       demand(inputs == at::kByte || inputs == at::kFloat || inputs == at::kLong,
              std::string("its inputs are ") + at::toString(inputs) + "; expected uint8, float32 or int64");
@@ -126,17 +133,6 @@ class completion {
   dataset_pair sets_;
 };
 
-/// Loads a data set of a program or plug-in. Throws data_error, and std::bad_alloc as it comes.
-dataset_pair load_checked(const dataset_kind& kind, const data_source& from) try {
-  return completion{kind, kind.load(from)}.run();
-} catch (const data_error&) {
-  throw;
-} catch (const std::logic_error& reason) {  // such as a setting that is not there
-  throw data_error("the data set \"" + kind.name + "\" cannot be loaded: " + reason.what());
-} catch (const c10::Error& reason) {
-  throw data_error("the data set \"" + kind.name + "\" cannot be loaded: " + reason.what_without_backtrace());
-}
-
 }  // namespace
 
 const std::deque<dataset_kind>& dataset_kinds() {
@@ -151,7 +147,9 @@ void register_dataset(dataset_kind kind) {
   if (!kind.load) throw std::invalid_argument("the data set \"" + kind.name + "\" has no function `load`");
   auto checked_kind = kind;
   checked_kind.draws = true;
-  checked_kind.load = [given = std::move(kind)](const data_source& from) { return load_checked(given, from); };
+  checked_kind.load = [given = std::move(kind)](const data_source& from) {
+    return completion{given, given.load(from)}.run();
+  };
   sets().add(std::move(checked_kind));
 }
 

@@ -64,7 +64,7 @@ struct normalisation {
 struct dataset_pair {
   std::shared_ptr<const dataset> train{};    ///< Training set.
   std::shared_ptr<const dataset> test{};     ///< Set on which the model is evaluated.
-  normalisation scale{};                     ///< Normalisation of both.
+  normalisation scale{};                     ///< Normalisation of both, as published; not read for registered kinds.
   std::vector<std::string> files{};          ///< Files that were read, for messages.
   std::vector<std::int64_t> sample_shape{};  ///< Shape of one sample, if the kind does not define it.
 };

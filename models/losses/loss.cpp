@@ -91,6 +91,7 @@ const loss_kind* find_loss(const std::string& name) {
 }
 
 void register_loss(loss_kind kind) {
+  if (kind.name == "auto") throw std::invalid_argument("no loss can be called \"auto\"");
   if (!kind.mean) throw std::invalid_argument("the loss \"" + kind.name + "\" has no function `mean`");
   losses().add(std::move(kind));
 }

@@ -38,10 +38,11 @@ class module_network final : public network {
       : module_{std::move(module)},
         random_{dynamic_cast<random_module*>(module_.get())},
         forward_{std::move(forward)},
-        parameters_{listed(module_->named_parameters())},
         norms_{batch_norms_of(*module_)},
         loss_{loss},
         is_own_{is_own} {
+    for (const auto& item : module_->named_parameters())
+      (item.value().requires_grad() ? parameters_ : frozen_).emplace_back(item.key(), item.value());
     for (const auto& item : module_->named_buffers()) {
       const at::Tensor& buffer = item.value();
       if (buffer.scalar_type() != at::kLong || buffer.dim() != 0) continue;
@@ -56,7 +57,11 @@ class module_network final : public network {
     if (random_ != nullptr) random_->draw_from(std::move(generator));
   }
   named_tensors parameters() const override { return parameters_; }
-  named_tensors buffers() const override { return listed(module_->named_buffers()); }
+  named_tensors buffers() const override {
+    auto all = frozen_;
+    for (const auto& item : module_->named_buffers()) all.emplace_back(item.key(), item.value());
+    return all;
+  }
   bool counts(const std::string& buffer) const override { return counters_.contains(buffer); }
   loss_function loss() const override { return loss_; }
   bool takes_any_loss() const override { return is_own_; }
@@ -76,15 +81,10 @@ class module_network final : public network {
   }
 
  private:
-  static named_tensors listed(const torch::OrderedDict<std::string, at::Tensor>& tensors) {
-    named_tensors list;
-    for (const auto& item : tensors) list.emplace_back(item.key(), item.value());
-    return list;
-  }
-
   std::shared_ptr<torch::nn::Module> module_;
   random_module* random_;  ///< The module, if its random operators draw from its own generator; otherwise null.
   forward_function forward_;
+  named_tensors frozen_;      ///< Parameters that do not require a gradient: results contain them like buffers.
   named_tensors parameters_;  ///< Cached, because collecting the names takes longer than binding.
   std::unordered_set<std::string> counters_;
   std::vector<std::shared_ptr<BatchNorm2dImpl>> norms_;
@@ -114,8 +114,9 @@ std::unique_ptr<network> as_built_in(std::shared_ptr<random_module> module, cons
 
 std::unique_ptr<network> as_network(std::shared_ptr<torch::nn::Module> module,
                                     std::function<at::Tensor(const at::Tensor&)> forward, const loss_function& loss) {
+  if (!module) throw std::invalid_argument("it has no module");
   for (const auto& item : module->named_parameters())
-    if (item.value().scalar_type() != at::kFloat)
+    if (item.value().requires_grad() && item.value().scalar_type() != at::kFloat)
       throw std::invalid_argument("its parameter " + item.key() + " is " + at::toString(item.value().scalar_type()) +
                                   "; expected Float, that is, float32");
   return std::make_unique<module_network>(std::move(module), std::move(forward), loss, true);

@@ -46,13 +46,15 @@ std::unique_ptr<network> as_built_in(std::shared_ptr<random_module> module, cons
 /// network::forward() with it, and `loss` is used unless the topology file sets model.loss. Parameters and buffers have
 /// the names of the module's state dict.
 ///
-/// - Parameters must be float32. Scalar int64 buffers become float32 counters.
+/// - Parameters must be float32. Those that do not require a gradient are kept like buffers. Scalar int64 buffers
+/// become
+///   float32 counters.
 /// - LibTorch's own dropout draws from the generator of the process, so that two runs differ. A module derived from
 ///   random_module has a dropout() that draws from its worker's generator.
 /// - model.sync_batch_norm synchronises BatchNorm2d of this namespace, which must be registered in the order in which
 ///   forward() reaches them; those of LibTorch keep the statistics of their own batch.
 ///
-/// Throws std::invalid_argument, naming the parameter, if one is not float32.
+/// Throws std::invalid_argument if `module` is null, or naming the parameter if one is not float32.
 std::unique_ptr<network> as_network(std::shared_ptr<torch::nn::Module> module,
                                     std::function<at::Tensor(const at::Tensor&)> forward, const loss_function& loss);
 

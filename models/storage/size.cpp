@@ -24,14 +24,21 @@ void on_meta(const c10::OperatorHandle& called, c10::DispatchKeySet, torch::jit:
   called.callBoxed(stack);
 }
 
-TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, library) {
-  library.fallback(torch::CppFunction::makeFromBoxedFunction<&on_meta>());
+/// Registers on_meta() when it is first needed: a static initialiser would abort the process where a library that
+/// contains this file is loaded by a program that does, too.
+void register_fallback() {
+  static const auto library = [] {
+    torch::Library made(torch::Library::IMPL, "_", key, __FILE__, __LINE__);
+    made.fallback(torch::CppFunction::makeFromBoxedFunction<&on_meta>());
+    return made;
+  }();
 }
 
 }  // namespace
 
 std::int64_t flat_size(const network_kind& kind, network_shape shape) {
   shape.normal.reset();  // the size does not depend on the weights
+  register_fallback();
   const c10::impl::IncludeDispatchKeyGuard through{key};
   return layout_of(*make_network(kind, shape, 0)).total;
 }

@@ -67,9 +67,9 @@ std::vector<std::string> try_out(const planned_work& so_far, const models::loss_
 /// the optimizer skips; empty if there are none. Uses up `net`. Throws input_error if the step fails.
 std::string note_on_missing_gradients(const planned_model& so_far, models::network& net);
 
-/// Returns whether a training forward pass of a module that a program or plug-in has registered draws from the
-/// generator of the process. Uses up `net`. Throws input_error if the pass fails.
-bool draws_from_process(const planned_model& so_far, models::network& net);
+/// Takes a training step with code of a program or plug-in, and returns what of it draws from the generator of the
+/// process. Uses up `net`. Throws input_error if the step fails.
+std::vector<std::string> draws_from_process(const planned_training& so_far, models::network& net);
 
 /// Describes a module's own random draws, which users may not expect.
 std::string note_on_draws(const std::vector<std::string>& operators);

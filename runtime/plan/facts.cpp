@@ -83,6 +83,10 @@ data::dataset_pair load_data(const topology::topology& file) try {
     if (kind.sample_shape.empty()) continue;
     const auto shape = set->inputs.sizes().slice(1);
     if (shape.equals(kind.sample_shape)) continue;
+    if (folder.empty())
+      refuse(file, "data.name",
+             "the samples of " + kind.name + " are " + sizes_text(shape) + ", but it declares " +
+                 sizes_text(kind.sample_shape) + " as their shape");
     throw input_error(folder.string() + ": its samples are " + sizes_text(shape) + ", but those of " + kind.name +
                       " are " + sizes_text(kind.sample_shape) + "; the folder holds another data set");
   }
@@ -95,7 +99,7 @@ data::dataset_pair load_data(const topology::topology& file) try {
     refuse(file, "data.name",
            "data.name = \"" + file.data.name + "\" does not fit into the memory of this machine (" + *detail +
                "); use a smaller data set, or close other programs");
-  throw;
+  refuse(file, "data.name", "the data set " + file.data.name + " cannot be loaded: " + models::reason_of(reason));
 }
 
 data_facts::data_facts(const data::dataset_pair& sets, const topology::topology& file)

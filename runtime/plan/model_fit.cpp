@@ -1,4 +1,5 @@
 #include "troupe/algorithms/support/autocast.hpp"
+#include "troupe/algorithms/training/optimizer.hpp"
 #include "troupe/files/text.hpp"
 #include "troupe/models/networks/gradient_hooks.hpp"
 #include "troupe/models/networks/model_file.hpp"
@@ -11,6 +12,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/ones.h>
 
 #include <algorithm>
 #include <stdexcept>
@@ -302,30 +304,50 @@ std::string note_on_missing_gradients(const planned_model& so_far, models::netwo
          "; the optimizer skips parameters in every step in which they get none";
 }
 
-bool draws_from_process(const planned_model& so_far, models::network& net) {
+std::vector<std::string> draws_from_process(const planned_training& so_far, models::network& net) {
   const auto& file = so_far.file;
-  if (!file.model.file().empty()) return false;  // modules from files report their draws
-  const auto trying = activity_of(file, net, "forward() on 2 samples");
+  const auto trying = activity_of(file, net, "a training step on 2 samples");
+  const auto& of_process = at::detail::getDefaultCPUGenerator();
+  auto state = of_process.get_state();
+  std::vector<std::string> draws;
+  const auto forget = [&] { state = of_process.get_state(); };
+  const auto note = [&](const char* where) {
+    if (!state.equal(of_process.get_state())) draws.emplace_back(where);
+    forget();
+  };
   try {
     const at::NoGradGuard unrecorded;
     auto own = at::detail::createCPUGenerator(1);
     const auto samples = models::made_up_samples(so_far.facts.kind, so_far.shape, 2, own);
     net.train(true);
     net.draw_from(own);
-    const auto& of_process = at::detail::getDefaultCPUGenerator();
-    const auto before = of_process.get_state();
-    net.forward(samples);
-    return !before.equal(of_process.get_state());
+    const auto output = net.forward(samples);
+    file.model.file().empty() ? note("forward()") : forget();  // modules from files report their draws
+    models::mean_loss(so_far.loss, output, models::made_up_targets(so_far.facts.sequences, so_far.shape, 2));
+    note("the loss");
   } catch (const std::exception& reason) {
     refuse(file, key_of_model(file),
-           does_not_fit(file) + "forward() fails in training: " + models::reason_of(reason) + other_choices(so_far));
+           does_not_fit(file) + "a training step fails: " + models::reason_of(reason) + other_choices(so_far));
   }
+  try {
+    auto options = so_far.optimizer;
+    options.undecayed.clear();
+    options.tensors.clear();
+    options.parameters = 4;
+    make_optimizer(options)->step(at::ones({4}), at::ones({4}), 1, 0);
+    note("the optimizer");
+  } catch (const std::exception& reason) {
+    refuse(file, "optimizer.name",
+           "optimizer.name = \"" + so_far.optimizer.name +
+               "\": a step of 4 parameters fails: " + models::reason_of(reason));
+  }
+  return draws;
 }
 
 std::string note_on_draws(const std::vector<std::string>& operators) {
   std::string names;
   for (const auto& name : operators) names += (names.empty() ? "" : ", ") + name;
-  return "the model draws random numbers (" + names +
+  return "the run draws random numbers (" + names +
          ") from LibTorch's global generator, which run.seed does not control; two runs differ";
 }
 

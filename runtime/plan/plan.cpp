@@ -1,5 +1,6 @@
 #include "troupe/runtime/plan/plan.hpp"
 
+#include "troupe/algorithms/training/optimizer_kinds.hpp"
 #include "troupe/models/storage/constants.hpp"
 #include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/plan/derive.hpp"
@@ -194,11 +195,13 @@ planned_training plan_training(planned_wiring so_far, models::network& net) {
            "optimizer.name = \"" + training.optimizer.name + "\" cannot be used: " + reason.what());
   }
   training.when = schedule_of(training);
-  if (!net.takes_any_loss()) return training;  // otherwise, the code of the module is unknown
-  if (training.draws_elsewhere.empty() && draws_from_process(training, net)) {
-    training.draws_elsewhere.push_back("forward()");
-    training.notes.push_back(note_on_draws(training.draws_elsewhere));
+  const auto has_own_code =
+      net.takes_any_loss() || training.loss != net.loss() || !find_optimizer(training.optimizer.name)->skips_tensors;
+  if (has_own_code && training.draws_elsewhere.empty()) {
+    training.draws_elsewhere = draws_from_process(training, net);
+    if (!training.draws_elsewhere.empty()) training.notes.push_back(note_on_draws(training.draws_elsewhere));
   }
+  if (!net.takes_any_loss()) return training;  // otherwise, the code of the module is unknown
   // An L2 penalty is a function of all parameters and gives each of them a gradient.
   if (training.optimizer.l2_penalty != 0) return training;
   training.optimizer.tensors = tensors_of(training.layout);

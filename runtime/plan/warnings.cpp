@@ -99,6 +99,14 @@ void check_unused(const plan& plan, std::vector<std::string>& warnings) {
       const auto path = section.name + "." + key.row.name;
       if (!section.repeated() && given.has(path) && !key.get(file, 0)) add_unused(path, key.row, warnings);
     }
+  for (const auto& section : topology::sections())
+    for (const auto& kinds : section.kinds)
+      for (const auto& kind : kinds.all())
+        for (const auto& row : *kind.settings)
+          if (!section.repeated() && given.has(section.name + "." + row.name) &&
+              !section.options(file, 0).contains(row.name) && topology::find_key(section, row.name) == nullptr)
+            warnings.push_back(section.name + "." + row.name + " has no effect, because it is a setting of " +
+                               kinds.key + " = \"" + kind.name + "\"");
   if (!file.evaluate.target_accuracy && file.evaluate.target_hold != topology::evaluate_settings{}.target_hold)
     warnings.push_back("evaluate.target_hold has no effect without evaluate.target_accuracy");
   for (const std::string key : {"checkpoint.keep", "checkpoint.copies"})

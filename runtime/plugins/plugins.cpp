@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What has come of loading a file.
+/// The result of loading a file.
 struct outcome {
   std::string digest{};
   std::string failure{};  ///< Message, or empty.
@@ -50,7 +50,7 @@ void load_library(const fs::path& file, const fs::path& path) {
   if (library == nullptr) {
     const char* const reason = ::dlerror();
     throw input_error(file.string() + " cannot be loaded: " + (reason != nullptr ? reason : "unknown reason") +
-                      expected_plugin);
+                      expected_plugin + ", and a program that exports its symbols, as the troupe command does");
   }
   const auto entry = reinterpret_cast<plugin_entry (*)()>(::dlsym(library, "troupe_plugin"));
   if (entry == nullptr) throw input_error(file.string() + " has no function troupe_plugin()" + expected_plugin);
@@ -60,6 +60,8 @@ void load_library(const fs::path& file, const fs::path& path) {
     plugin.register_kinds();
   } catch (const std::exception& reason) {
     throw input_error(file.string() + " cannot register its kinds: " + reason.what());
+  } catch (...) {
+    throw input_error(file.string() + " cannot register its kinds: it throws what is not a std::exception");
   }
 }
 

@@ -58,12 +58,13 @@ class reader {
     const toml::node* node = root.get(plugins_key);
     if (node == nullptr) return;
     set(*find_key(sections().front(), plugins_key), 0, plugins_key, plugins_key, *node);
+    found_.raise();  // without plug-ins, many names would be unknown
     for (std::size_t i = 0; i < file_.plugins.size(); ++i) {
       try {
         load_plugins({file_.plugins[i]});
       } catch (const input_error& reason) {
         found_.add(known_.at(std::string(plugins_key) + "." + std::to_string(i)), reason.what());
-        found_.raise();  // without it, many names would be unknown
+        found_.raise();
       }
     }
   }
@@ -101,7 +102,7 @@ class reader {
 
   void read_table(const section& section, std::size_t index, const std::string& called, const toml::table& table,
                   position at) {
-    const std::string place = section.repeated() ? table_path(section.name, index) : section.name;
+    const std::string place = table_place(section, index);
     known_.put(place, at);
     for (const key& key : section.keys) {
       if (const toml::node* node = table.get(key.row.name)) {
@@ -112,6 +113,10 @@ class reader {
       return refuse_kind(section, table, at);  // the kind determines which other keys are valid
     if (section.options) read_options(section, index, place, called, table);
     refuse_others(section, index, table);
+  }
+
+  static std::string table_place(const section& section, std::size_t index) {
+    return section.repeated() ? table_path(section.name, index) : section.name;
   }
 
   void refuse_kind(const section& section, const toml::table& table, position at) {
@@ -142,7 +147,7 @@ class reader {
         const auto value = read_value(*row, place + "." + row->name, called + "." + row->name, *node);
         if (value) options[row->name] = *value;
       } else if (!row->default_text.empty()) {
-        options[row->name] = default_of(*row);
+        if (auto value = default_of(*row, place)) options[row->name] = std::move(*value);
       }
     }
     section.set_options(file_, index, std::move(options));
@@ -160,7 +165,9 @@ class reader {
       const position at = position_of(name.source());
       if (other == section.kinds.end()) {
         refuse_key(section, names, text, at);
-      } else if (!other->ignores_others) {
+      } else if (other->ignores_others) {
+        known_.put(table_place(section, index) + "." + text, position_of(node.source()));  // for a warning
+      } else {
         const auto chosen = kind_in(section, *other, file_, index);
         found_.add(at, "\"" + text + "\" is a setting of " + text::listed(owners(*other, text), "and") + ", but this " +
                            other->noun + " is of kind \"" + (chosen ? chosen->name : "") + "\"; expected " +
@@ -179,14 +186,22 @@ class reader {
     return names;
   }
 
-  /// Returns the default of `row`, whose text is a TOML value or a string without quotes.
-  setting_value default_of(const setting& row) {
-    try {
-      const toml::table holder = toml::parse("value = " + row.default_text);
-      if (const auto value = read_value(row, "", row.name, *holder.get("value"))) return *value;
-    } catch (const toml::parse_error&) {
+  /// Returns the default of `row`, whose text is a TOML value or a string without quotes, or nothing after adding a
+  /// mistake: of the kind, not of the file.
+  std::optional<setting_value> default_of(const setting& row, const std::string& place) {
+    mistakes unheard("");
+    reader quiet(file_.file, folders_, unheard);
+    for (const std::string& text : {row.default_text, to_toml(row.default_text)}) {
+      try {
+        const toml::table holder = toml::parse("value = " + text);
+        if (holder.size() != 1) continue;
+        if (auto value = quiet.read_value(row, "", row.name, *holder.get("value"))) return value;
+      } catch (const toml::parse_error&) {  // a string without quotes
+      }
     }
-    return row.default_text;
+    found_.add(known_.at(place), "the default of the setting " + row.name + " is " + clipped(row.default_text) +
+                                     ", which the kind that registers it must correct; expected " + expectation(row));
+    return {};
   }
 
   /// Returns the value of `node` in the type of `row`, or nothing after adding a mistake.
@@ -334,14 +349,31 @@ class reader {
     if (row.name == "kind" && !word.empty()) {
       if (const auto settings = settings_with(word); !settings.empty()) return expected + "; " + settings;
     }
-    if (!row.choices.empty()) return expected + did_you_mean(word, row.choices);
+    if (!row.choices.empty()) {
+      const auto near = did_you_mean(word, row.choices);
+      return expected + near +
+             (near.empty() && names_kind(called) ? "; if a plug-in registers it, list it in plugins" : "");
+    }
     return expected + and_finite(row, node);
+  }
+
+  /// Returns whether a key, such as "model.name", names a kind.
+  static bool names_kind(const std::string& called) {
+    return std::any_of(sections().begin(), sections().end(), [&](const section& section) {
+      return std::any_of(section.kinds.begin(), section.kinds.end(),
+                         [&](const kinds_of_key& kinds) { return called == section.name + "." + kinds.key; });
+    });
   }
 
   /// Returns an addition to what was expected if `node` is not finite and no maximum excludes that.
   static std::string and_finite(const setting& row, const toml::node& node) {
     const auto* number = node.as_floating_point();
-    return number != nullptr && !std::isfinite(number->get()) && !row.maximum ? ", and a finite one" : "";
+    const bool takes_numbers = row.type == setting_type::integer || row.type == setting_type::real ||
+                               row.type == setting_type::reals || row.type == setting_type::real_or_reals ||
+                               row.type == setting_type::integer_or_integers ||
+                               row.type == setting_type::choice_or_matrix;
+    return number != nullptr && takes_numbers && !std::isfinite(number->get()) && !row.maximum ? ", and a finite one"
+                                                                                               : "";
   }
 
   /// Returns `node` as a value of the row's type, without checking its range.

@@ -203,8 +203,8 @@ def test_what_a_script_draws_itself_is_said():
     write_mnist(".")
     export(Normal())
     said = troupe("check", file("dropping")).stdout
-    assert "the model draws random numbers (dropout)" in said, said
-    assert re.search("same bits +no: the model draws", said), said
+    assert "the run draws random numbers (dropout)" in said, said
+    assert re.search("same bits +no: the run draws", said), said
 
 
 def test_random_draws_are_found_in_recurrent_layers_and_in_forks():

@@ -251,7 +251,7 @@ void describe_promise(page& page, const plan& plan) {
     return;
   }
   if (!plan.draws_elsewhere.empty()) {
-    page.line("same bits", "no: the model draws random numbers (" + text::joined(plan.draws_elsewhere, ", ") +
+    page.line("same bits", "no: the run draws random numbers (" + text::joined(plan.draws_elsewhere, ", ") +
                                ") that do not depend on run.seed");
     return;
   }

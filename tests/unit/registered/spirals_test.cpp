@@ -21,6 +21,8 @@
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -50,6 +52,15 @@ struct plain_module : torch::nn::Module {
   torch::nn::Dropout drop;
 };
 
+/// Stochastic gradient Langevin dynamics, with LibTorch's own generator.
+struct langevin final : optimizer {
+  void step(const at::Tensor& weights, const at::Tensor& gradient, double, std::uint64_t) override {
+    at::Tensor(weights).sub_(gradient + at::randn_like(weights), 0.01);
+  }
+  state_dict state() const override { return {}; }
+  void restore(const state_dict&) override {}
+};
+
 void register_all() {
   register_spirals();
   const auto plain = [](const std::string& name, double p) {
@@ -76,6 +87,29 @@ void register_all() {
                          .explanation = "Does not depend on the output.",
                          .mean = [](const auto&, const auto&, const auto&) { return at::ones({}); },
                          .takes = models::loss_input::any});
+  models::register_loss(
+      {.name = "dropping",
+       .explanation = "Draws.",
+       .mean = [](const auto& output, const auto&, const auto&) { return at::dropout(output, 0.5, true).mean(); },
+       .takes = models::loss_input::any});
+  models::register_network({.name = "frozen", .explanation = "With a frozen weight.", .make = [](const auto&) {
+                              auto module = std::make_shared<plain_module>(0);
+                              module->linear->weight.requires_grad_(false);
+                              return models::as_network(module);
+                            }});
+  register_optimizer({.name = "langevin", .explanation = "Adds noise.", .make = [](const auto&) {
+                        return std::make_unique<langevin>();
+                      }});
+  register_optimizer({.name = "wrong_default",
+                      .explanation = "Its default is not a number.",
+                      .make = find_optimizer("sgd")->make,
+                      .settings = {{"beta", setting_type::real, "yes", "A number."}}});
+  register_optimizer({.name = "typed_defaults",
+                      .explanation = "Defaults without quotes.",
+                      .make = find_optimizer("sgd")->make,
+                      .settings = {{"text", setting_type::text, "5", "A text."},
+                                   {"file", setting_type::path, "a/b", "A path."},
+                                   {"column", setting_type::columns, "x", "Columns."}}});
   models::register_network({.name = "nothing", .explanation = "No network.", .make = [](const auto&) {
                               return std::unique_ptr<models::network>{};
                             }});
@@ -211,7 +245,7 @@ TEST_CASE("draws from LibTorch's generator are found, and those of a random_modu
   CHECK(planned(usual).draws_elsewhere.empty());
   const auto dropping = planned(usual, {"model.name=dropping"});
   CHECK_FALSE(dropping.draws_elsewhere.empty());
-  CHECK(has(describe(dropping), "same bits   no: the model draws random numbers"));
+  CHECK(has(describe(dropping), "same bits   no: the run draws random numbers"));
   const auto net = models::make_network(*models::find_network("sine_net"),
                                         {.input = {2}, .classes = 2, .settings = {{"frequency", 5.0}}}, 1);
   const auto passed = [&](std::uint64_t seed) {
@@ -335,6 +369,45 @@ data::dataset_pair& loaded_pair() {
 }
 
 }  // namespace
+
+TEST_CASE("names and defaults of kinds and settings are checked") {
+  const auto make = find_optimizer("sgd")->make;
+  CHECK_THROWS_WITH_AS(register_optimizer({.name = "two words", .make = make}),
+                       "an optimizer is called \"two words\"; expected a name of letters, digits, - and _",
+                       std::invalid_argument);
+  CHECK_THROWS_AS(register_optimizer({.name = "odd", .make = make, .settings = {{"Größe"}}}), std::invalid_argument);
+  CHECK_THROWS_AS(register_optimizer({.name = "odd", .make = make, .settings = {{"a"}, {"a"}}}), std::invalid_argument);
+  CHECK_THROWS_AS(models::register_loss({.name = "auto", .mean = models::find_loss("mse")->mean}),
+                  std::invalid_argument);
+  CHECK(
+      has(refusal(usual, {"optimizer.name=wrong_default"}),
+          "the default of the setting beta is yes, which the kind that registers it must correct; expected a number"));
+  const auto file = parsed(usual, {"optimizer.name=typed_defaults"});
+  CHECK((file.optimizer.options == setting_values{{"column", std::vector<std::string>{"x"}},
+                                                  {"file", std::filesystem::absolute("a/b").string()},
+                                                  {"text", std::string("5")}}));
+  auto again = parsed(topology::print(file));
+  CHECK(again.optimizer == file.optimizer);
+}
+
+TEST_CASE("settings of kinds that are not chosen cause a warning") {
+  const auto warnings = planned(usual, {"model.loss=auto", "model.gamma=1"}).warnings;
+  CHECK(std::find(warnings.begin(), warnings.end(),
+                  "model.gamma has no effect, because it is a setting of loss = \"focal\"") != warnings.end());
+}
+
+TEST_CASE("draws of losses and optimizers from LibTorch's generator are found") {
+  CHECK(planned(usual, {"model.loss=dropping"}).draws_elsewhere == std::vector<std::string>{"the loss"});
+  CHECK(planned(usual, {"optimizer.name=langevin"}).draws_elsewhere == std::vector<std::string>{"the optimizer"});
+}
+
+TEST_CASE("parameters of a module that are frozen are kept like buffers") {
+  const auto net = models::make_network(*models::find_network("frozen"), {.input = {2}, .classes = 2}, 1);
+  const auto layout = models::layout_of(*net);
+  CHECK(layout.parameters.front().name == "linear.bias");
+  CHECK(layout.buffers.front().name == "linear.weight");
+  CHECK_THROWS_AS(models::as_network(std::shared_ptr<plain_module>{}), std::invalid_argument);
+}
 
 TEST_CASE("what a registered data set loads is checked and completed") {
   data::register_dataset({.name = "changed", .explanation = "", .load = [](const auto&) { return loaded_pair(); }});
