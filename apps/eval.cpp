@@ -250,7 +250,9 @@ void eval(const eval_options& given) {
                       ": the loss of these weights is not finite; the file is damaged, or training diverged");
 
   if (!measured.accuracy && (given.per_class || given.top_k))
-    throw input_error(given.weights.string() + ": " + data.name + " has no classes under the loss " + loss.name() +
+    throw input_error(given.weights.string() + ": " + data.name +
+                      (loss.takes(models::loss_input::number) ? " is a regression data set and has no classes"
+                                                              : " has no accuracy with the loss " + loss.name()) +
                       "; remove " + (given.per_class ? "--per-class" : "--top-k"));
 
   const auto classes = named(counts, set);

@@ -1,5 +1,6 @@
 #include "troupe/data/sampling/shards.hpp"
 #include "troupe/data/sets/hold_out.hpp"
+#include "troupe/models/networks/model_file.hpp"
 #include "troupe/models/networks/out_of_memory.hpp"
 #include "troupe/runtime/plan/derive.hpp"
 #include "troupe/runtime/plan/plan.hpp"
