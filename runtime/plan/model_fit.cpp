@@ -332,7 +332,7 @@ std::vector<std::string> draws_from_process(const planned_training& so_far, mode
   try {
     auto options = so_far.optimizer;
     options.undecayed.clear();
-    options.tensors.clear();
+    options.tensors = {{0, 4}};
     options.parameters = 4;
     make_optimizer(options)->step(at::ones({4}), at::ones({4}), 1, 0);
     note("the optimizer");
