@@ -1,7 +1,6 @@
 /// @file
 /// Data sets of your own: troupe::register_dataset() adds a function that loads or generates samples to the values
-/// of data.name. Link troupe::command, or
-/// troupe::plugin for a plug-in. examples/own_model is complete.
+/// of data.name. Link troupe::command, or troupe::plugin for a plug-in. examples/own_model is complete.
 #pragma once
 
 #include "troupe/data/formats/data_error.hpp"

@@ -1,7 +1,6 @@
 /// @file
 /// Losses of your own: troupe::register_loss() adds a function of outputs and targets to the values of
-/// model.loss. Link troupe::command, or troupe::plugin for a plug-in.
-/// examples/own_model is complete.
+/// model.loss. Link troupe::command, or troupe::plugin for a plug-in. examples/own_model is complete.
 #pragma once
 
 #include "troupe/models/losses/loss.hpp"
