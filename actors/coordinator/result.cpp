@@ -3,7 +3,6 @@
 #include "troupe/algorithms/rules/pieces.hpp"
 #include "troupe/algorithms/rules/reduce.hpp"
 
-#include <ATen/TensorOperators.h>
 
 #include <algorithm>
 #include <cmath>
@@ -27,7 +26,7 @@ at::Tensor mean_of(const replicas_by_rank& replicas, const range& where, models:
 double distance_to(const at::Tensor& mean, const replicas_by_rank& replicas) {
   double squares = 0;
   for (const auto& [rank, replica] : replicas)
-    squares += std::pow((replica.values.narrow(0, 0, mean.numel()) - mean).norm().item<double>(), 2);
+    squares += std::pow(replica.values.narrow(0, 0, mean.numel()).sub(mean).norm().item<double>(), 2);
   return std::sqrt(squares / static_cast<double>(replicas.size()));
 }
 

@@ -1,6 +1,5 @@
 #include "troupe/algorithms/rules/missing_gradients.hpp"
 
-#include <ATen/TensorOperators.h>
 #include <ATen/ops/stack.h>
 
 #include <algorithm>

@@ -5,7 +5,6 @@
 #include "troupe/algorithms/support/assert.hpp"
 #include "troupe/algorithms/support/cores.hpp"
 
-#include <ATen/TensorOperators.h>
 #include <ATen/ops/from_blob.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -249,7 +248,7 @@ void shared_memory::move(const at::Tensor& before, const at::Tensor& after, std:
   const auto x = values();
   const auto count = after.numel();
   if (!x.is_same(block_->values)) {
-    x.narrow(0, first, count).add_(after - before);
+    x.narrow(0, first, count).add_(after.sub(before));
     return;
   }
   if (block_->how == memory_writes::atomic)

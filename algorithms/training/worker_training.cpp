@@ -3,7 +3,6 @@
 #include "troupe/algorithms/support/assert.hpp"
 #include "troupe/data/random/random.hpp"
 
-#include <ATen/TensorOperators.h>
 
 #include <limits>
 #include <utility>
@@ -142,7 +141,7 @@ void worker_training::compute_gradient(engine& on, const bucket_destination& lea
     const auto departs = watch && !more;
     if (departs) watch->begin(*gradient, to_the_port);
     const auto share = static_cast<double>(count) / static_cast<double>(passes.back().samples);
-    (parts > 1 ? loss / share : loss).backward();
+    (parts > 1 ? loss.div(share) : loss).backward();
     if (!more) on.mark_missing(gradient->piece.values);
     if (departs) watch->end();
     if (gpu && (more || samples.is_known(step + 1))) samples.send_ahead(more ? step : step + 1, more ? i + 1 : 0, *gpu);

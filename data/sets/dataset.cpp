@@ -2,7 +2,6 @@
 
 #include "troupe/files/kind_list.hpp"
 
-#include <ATen/TensorOperators.h>
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,5 +1,7 @@
 #include "troupe/net/guests/messages.hpp"
 
+#include "troupe/net/basp/small_system.hpp"
+
 #include <caf/all.hpp>
 
 namespace troupe::guests {
@@ -23,12 +25,12 @@ void for_each_request(Add add) {
 }  // namespace
 
 void add_messages(caf::actor_system_config& config) {
-  for_each_request([&](auto message, const char* name) { config.add_message_type<decltype(message)>(name); });
-  config.add_message_type<news>("troupe.news");
-  config.add_message_type<wiring>("troupe.wiring");
-  config.add_message_type<figures>("troupe.figures");
-  config.add_message_type<run_status>("troupe.run_status");
-  config.add_message_type<steered>("troupe.steered");
+  for_each_request([&](auto message, const char* name) { basp::add_message<decltype(message)>(config, name); });
+  basp::add_message<news>(config, "troupe.news");
+  basp::add_message<wiring>(config, "troupe.wiring");
+  basp::add_message<figures>(config, "troupe.figures");
+  basp::add_message<run_status>(config, "troupe.run_status");
+  basp::add_message<steered>(config, "troupe.steered");
 }
 
 std::set<std::string> messages_of_guest() {

@@ -4,7 +4,6 @@
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
-#include <ATen/TensorOperators.h>
 
 #include <algorithm>
 
@@ -161,7 +160,7 @@ std::vector<std::string> warnings_of(const plan& plan) {
 std::vector<std::string> warnings_of_output(const at::Tensor& output, const models::loss_function& loss) {
   constexpr double rounding = 1e-4;
   if (loss != models::loss_function::cross_entropy || output.dim() < 2 || output.size(1) < 2) return {};
-  const auto sums_to_one = (output.sum(1) - 1).abs().max().item<double>() < rounding;
+  const auto sums_to_one = output.sum(1).sub(1).abs().max().item<double>() < rounding;
   if (!sums_to_one || output.min().item<double>() < 0) return {};
   return {
       "the model returns probabilities, but the loss cross_entropy applies a softmax itself; remove the softmax from "

@@ -18,7 +18,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -41,9 +40,8 @@ constexpr auto* name_of_leaving = "troupe.leaving";
 template <class Messages>
 using receiver_of = typename control::handler_of<Messages>::template extend<caf::replies_to<leaving>::with<leaving>>;
 
-/// The actors of the first node and of the others.
+/// The actor of the first node, for which the others ask.
 using actor_of_first = receiver_of<control::to_first_node>;
-using actor_of_node = receiver_of<control::from_first_node>;
 
 /// How long the other side may take to take in what was sent last.
 constexpr std::chrono::milliseconds time_to_leave{300};
@@ -61,12 +59,12 @@ struct links_config : basp::small_config {
   explicit links_config(std::chrono::milliseconds beat) : basp::small_config(beat) {
     add(control::to_first_node{});
     add(control::from_first_node{});
-    add_message_type<leaving>(name_of_leaving);
+    basp::add_message<leaving>(*this, name_of_leaving);
   }
 
   template <class... Messages>
   void add(control::list<Messages...> /*all*/) {
-    (add_message_type<Messages>(name_in_caf<Messages>()), ...);
+    (basp::add_message<Messages>(*this, name_in_caf<Messages>()), ...);
   }
 };
 
@@ -314,15 +312,10 @@ class caf_control_links::office {
 
   /// Sends a message in the name of our actor. Requires the lock.
   void send(const line& to, const control::message& what) const {
-    std::visit(
-        [&](const auto& content) {
-          using type = std::decay_t<decltype(content)>;
-          if constexpr (control::is_in<type>(control::from_first_node{}))
-            caf::send_as(to.front, caf::actor_cast<actor_of_node>(to.far), content);
-          else
-            caf::send_as(to.front, caf::actor_cast<actor_of_first>(to.far), content);
-        },
-        what);
+    // Put together at run time: what CAF generates to send each type by itself takes seconds to compile.
+    const auto content =
+        std::visit([](const auto& one) { return caf::message_builder{}.append(one).to_message(); }, what);
+    caf::send_as(to.front, caf::actor_cast<caf::actor>(to.far), content);
   }
 
   /// Spawns the actor of a line, which takes in `Received` and whose counterpart takes in `Sent`.
