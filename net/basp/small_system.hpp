@@ -5,8 +5,8 @@
 
 #include <caf/actor_system_config.hpp>
 #include <caf/fwd.hpp>
-#include <caf/node_id.hpp>
 #include <caf/make_type_erased_value.hpp>
+#include <caf/node_id.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -14,6 +14,7 @@
 #include <set>
 #include <string>
 #include <typeindex>
+#include <typeinfo>
 
 namespace troupe::basp {
 
