@@ -50,8 +50,8 @@ set(TROUPE_INCLUDE_ROOTS ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/cma
 
 # troupe_library(<storey> SOURCES … LINK … PRIVATE … TOGETHER <n> PRECOMPILED BRIEFLY) adds the static library of a
 # storey. Its files are compiled n at a time, so many that a changed line costs at most half a minute: names in anonymous
-# namespaces must differ within a storey. BRIEFLY is for code that runs once, or once for each message or operator: with
-# -O1 in a release, since -O2 takes a third longer to compile.
+# namespaces must differ within a storey. BRIEFLY compiles groups of a release with -O1, since -O2 takes a third longer;
+# it is for code that runs once, or once for each message or operator.
 function(troupe_library storey)
   cmake_parse_arguments(arg "PRECOMPILED;BRIEFLY" "TOGETHER" "SOURCES;LINK;PRIVATE" ${ARGN})
   add_library(troupe_${storey} STATIC ${arg_SOURCES})

@@ -3,7 +3,6 @@
 #include "troupe/algorithms/rules/pieces.hpp"
 #include "troupe/algorithms/rules/reduce.hpp"
 
-
 #include <algorithm>
 #include <cmath>
 #include <utility>

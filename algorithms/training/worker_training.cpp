@@ -3,7 +3,6 @@
 #include "troupe/algorithms/support/assert.hpp"
 #include "troupe/data/random/random.hpp"
 
-
 #include <limits>
 #include <utility>
 #include <vector>

@@ -2,7 +2,6 @@
 
 #include "troupe/files/kind_list.hpp"
 
-
 #include <algorithm>
 #include <cstdlib>
 #include <stdexcept>

@@ -4,7 +4,6 @@
 #include "troupe/runtime/topology/schema.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
-
 #include <algorithm>
 
 namespace troupe {
