@@ -30,10 +30,9 @@ void graph(const graph_options& given) {
                       ": the extension selects the format; expected a name that ends in .svg or .dot");
   check_replaceable(given.drawing, given.file, given.overwrite);
   const auto topology = topology::load(given.file, given.overrides);
-  const auto dot = to_dot(make_plan(topology, data_facts(load_data(topology), topology)),
-                          given.wiring_only ? drawn_parts::wiring : drawn_parts::all);
-  const auto drawing = ending == ".dot" ? dot : to_svg(dot);
-  write_drawing(given.drawing, drawing);
+  const auto plan = make_plan(topology, data_facts(load_data(topology), topology));
+  const auto parts = given.wiring_only ? drawn_parts::wiring : drawn_parts::all;
+  write_drawing(given.drawing, ending == ".dot" ? to_dot(plan, parts) : to_svg(plan, parts));
 }
 
 }  // namespace

@@ -78,7 +78,7 @@ void answer_worker(collective_pointer self) {
   my.asked.reset();
   my.issued = 0;
   my.ticks = 0;
-  my.step += my.options.own.due.every;
+  my.step = my.options.own.due.next_due(my.step + 1);
 }
 
 /// Makes the calls whose turn it is (DEVICE-1).
@@ -147,7 +147,7 @@ port_actor::behavior_type collective_port(collective_pointer self, port_options 
                                           std::shared_ptr<std::unique_ptr<lane>> where) {
   report_exceptions(self);
   auto& my = self->state;
-  my.step = options.own.due.first;
+  my.step = options.own.due.next_due(0);
   my.buckets = options.own.buckets;
   if (my.buckets.empty()) my.buckets = {{0, options.own.layout.parameter_end}};
   my.options = std::move(options);

@@ -1,6 +1,7 @@
 #include "troupe/actors/port/port.hpp"
 
 #include "troupe/actors/port/port_state.hpp"
+#include "troupe/algorithms/exchange/around/streaming.hpp"
 #include "troupe/algorithms/support/assert.hpp"
 
 #include <caf/all.hpp>
@@ -29,7 +30,7 @@ void advance_step(port_pointer self) {
   auto& my = self->state;
   my.answers.erase(my.step);
   if (my.reform) my.reform->contributed.clear();
-  my.step += my.options.own.due.every;
+  my.step = my.options.own.due.next_due(my.step + 1);
   TROUPE_ASSERT(my.answers.empty() || my.answers.begin()->first >= my.step, "PORT-2: answers of past steps are gone");
   with_member(
       self, {.what = task::kind::state},
@@ -151,7 +152,7 @@ void answer_worker(port_pointer self) {
     outcome answer{.origin = request.who, .what = partial.what};
     for (auto& [first, piece] : partial.pieces) answer.pieces.push_back(std::move(piece));
     answer.version = partial.version;
-    answer.payload_bytes = my.payload_bytes;
+    answer.payload_bytes = my.payload_bytes - my.bytes_under_way;
     answer.sample_count = partial.sample_count;
     if (my.reform) my.reform->last = answer;
     request.promise.deliver(std::move(answer));
@@ -174,6 +175,7 @@ void send_to(port_pointer self, rank_id to, part&& piece) {
 
 void carry_out(port_pointer self, collected_output&& output) {
   auto& my = self->state;
+  my.bytes_under_way = output.bytes_under_way;
   for (auto& [to, piece] : output.sent) {
     my.payload_bytes += static_cast<std::uint64_t>(piece.piece.values.nbytes());
     piece.origin.sender = id_of(my.options, my.options.own.among.rank);
@@ -209,6 +211,7 @@ void hand_to_member(port_pointer self, const part& piece) {
           algorithm.contribute(piece, output);
         else
           algorithm.receive(piece, output);
+        output.bytes_under_way = bytes_under_way(algorithm);
         return output;
       },
       [self](collected_output&& output) { carry_out(self, std::move(output)); });

@@ -33,9 +33,11 @@ std::optional<caf::error> refusal(const port_state& my, const part& piece) {
   const auto own = is_own(my, piece);
   if (!own && piece.origin.generation != my.options.own.among.generation)
     return make_error(errc::mismatch, "received a part from another set of members" + from);
-  const auto how = own ? encoding::float32 : my.options.how;
-  const auto& expected = codec_of(how);
-  if (piece.how != how || !piece.piece.values.defined() || piece.piece.values.scalar_type() != expected.payload_type())
+  // A part can be float32 in any exchange, because there are answers, and steps, that are not encoded.
+  const auto& expected = codec_of(own ? encoding::float32 : my.options.how);
+  const auto is_known = piece.how == encoding::float32 || (piece.how == my.options.how && !own);
+  if (!is_known || !piece.piece.values.defined() ||
+      piece.piece.values.scalar_type() != codec_of(piece.how).payload_type())
     return make_error(errc::mismatch, "received a part whose values are not encoded as " + expected.name() + from);
   if (piece.sample_count <= 0) return make_error(errc::mismatch, "received a part without samples" + from);
   if (!my.options.own.due.due(piece.origin.step))

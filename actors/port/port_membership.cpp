@@ -11,9 +11,10 @@ namespace troupe {
 void make_member(port_state& my) {
   auto& own = my.options.own;
   my.algorithm = my.make(own);
-  constexpr auto most = std::uint64_t{1} << 62;  // so that adding a step cannot overflow
+  constexpr auto most = cadence::never;  // so that adding a step cannot overflow
+  const auto interval = own.due.longest_interval();
   if (const auto exchanges = my.algorithm->steps_ahead())
-    my.most_ahead = *exchanges > most / own.due.every ? most : *exchanges * own.due.every;
+    my.most_ahead = *exchanges > most / interval ? most : *exchanges * interval;
   else
     my.most_ahead.reset();
   own.initial.reset();  // the member has taken what it needs
@@ -23,7 +24,7 @@ void make_member(port_state& my) {
 state_dict state_of(const port_state& my, const state_dict& of_member) {
   state_dict state;
   state.put_count("step", my.step);
-  state.put_count("payload_bytes", my.payload_bytes);
+  state.put_count("payload_bytes", my.payload_bytes - my.bytes_under_way);
   state.put_all("member", of_member);
   return state;
 }
@@ -31,7 +32,8 @@ state_dict state_of(const port_state& my, const state_dict& of_member) {
 void restore(port_state& my, const state_dict& state) {
   const auto step = state.count("step");
   const auto& due = my.options.own.due;
-  if (step < due.first || !due.due(step)) throw state_error("the step " + std::to_string(step) + " has no exchange");
+  if (!due.due(step) && step != cadence::never)
+    throw state_error("the step " + std::to_string(step) + " has no exchange");
   my.options.own.first_step = step - due.lead;
   my.options.own.restored = std::make_shared<const state_dict>(state.all("member"));
   my.payload_bytes = state.count("payload_bytes");
@@ -70,7 +72,7 @@ caf::result<void> reform(port_pointer self, const reformation& now) {
   my.options.peers.clear();
   my.peers.clear();
   for (const auto& peer : now.peers) my.peers.push_back(caf::actor_cast<peer_port>(peer));
-  own.first_step = my.step - own.due.lead + (now.missed ? own.due.every : 0);
+  own.first_step = (now.missed ? own.due.next_due(my.step + 1) : my.step) - own.due.lead;
   make_member(my);
   my.answers.clear();
   if (now.missed) {

@@ -23,6 +23,7 @@ namespace troupe {
 struct collected_output final : outbox {
   std::vector<std::pair<rank_id, part>> sent;
   std::vector<part> answered;
+  std::uint64_t bytes_under_way{0};  ///< See bytes_under_way() in streaming.hpp.
 
   void send(rank_id to, part piece) override { sent.emplace_back(to, std::move(piece)); }
   void answer(const part& piece) override { answered.push_back(piece); }
@@ -71,6 +72,8 @@ struct port_state {
   std::map<std::uint64_t, std::vector<partial_answer>> answers;  ///< By step and by `wanted`.
   std::map<std::uint32_t, waiting_worker> waiting;               ///< At `step`, by `wanted`.
   std::uint64_t payload_bytes{0};
+  /// How many of these bytes are not counted yet, because when they are sent depends on others.
+  std::uint64_t bytes_under_way{0};
   intake deliveries;                                               ///< Servers only; see port_options::deliveries.
   std::uint64_t handed{0};                                         ///< Number of deliveries handed to the member.
   std::map<std::pair<std::uint32_t, bool>, std::uint64_t> arrows;  ///< In a trace: parts to (true) or from each id.

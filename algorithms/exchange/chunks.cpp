@@ -10,8 +10,9 @@ namespace troupe {
 chunking cut_in_chunks(const member_options& options, std::int64_t shards) {
   chunking result;
   std::uint32_t shard = 0;
-  for (const auto& whole : rules::even_ranges(options.layout.parameter_end, shards)) {
-    for (const auto& piece : rules::ranges_of_at_most(whole, options.chunk_elements)) {
+  const auto& [total, multiple] = std::pair{options.layout.parameter_end, options.layout.cut_multiple};
+  for (const auto& whole : rules::even_ranges(total, shards, multiple)) {
+    for (const auto& piece : rules::ranges_of_at_most(whole, options.chunk_elements, multiple)) {
       result.ranges.push_back(piece);
       result.shards.push_back(shard);
     }

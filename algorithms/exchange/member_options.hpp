@@ -53,9 +53,10 @@ struct member_options {
   std::uint32_t place{0};       ///< Index of the exchange in the loop: key::place of all its parts.
   /// Layout of the exchanged tensor: the parameters, and the float buffers if they are mixed.
   models::flat_layout layout{};
-  carriage carries{};          ///< What is sent and answered.
-  models::buffer_pool pool{};  ///< Memory for results.
-  setting_values settings{};   ///< Values of exchange_kind::settings with defaults filled in.
+  std::int64_t first_element{0};  ///< Position of the layout's first element in the flat storage.
+  carriage carries{};             ///< What is sent and answered.
+  models::buffer_pool pool{};     ///< Memory for results.
+  setting_values settings{};      ///< Values of exchange_kind::settings with defaults filled in.
   /// Settings of each of `buckets`, if they were chosen for each bucket; else null.
   std::shared_ptr<const std::vector<setting_values>> settings_by_bucket{};
   /// Result of exchange_kind::make_common for these settings. If null, a member that needs the facts computes them.
@@ -73,7 +74,7 @@ struct member_options {
   bool counts_updates{false};
   /// Optimizer of the run: servers apply updates with it, and wrappers may read its learning rate.
   optimizer_options optimizer{};
-  at::Tensor initial{};                                   ///< Initial values [P + B] of all workers; for servers.
+  at::Tensor initial{};                                   ///< Initial values [P + B] of all workers.
   std::shared_ptr<shared_memory> memory{};                ///< Shared memory for the server that holds it.
   std::shared_ptr<models::exclusive_lock> memory_lock{};  ///< Lock of that memory, or null.
   std::shared_ptr<remote_actor> remote{};                 ///< The actor for which the server stands in, or null.

@@ -25,6 +25,13 @@ struct message_costs;
 
 namespace troupe {
 
+/// What the messages of an edge hold, as far as it decides how they travel.
+enum class edge_holds : std::uint8_t {
+  anything,        ///< Contributions and perhaps answers; answers only where they travel like contributions.
+  answers,         ///< Answers of a member.
+  server_answers,  ///< Answers of a server.
+};
+
 /// Tensor traffic of one exchange from one member's port to another's, by index; servers continue the numbering at n.
 /// Messages are counted before cutting: a tensor that a route cuts into chunks (member_options::chunk_elements) only
 /// to overlap their hops counts as one. Bytes are the same either way.
@@ -34,7 +41,8 @@ struct planned_edge {
   std::uint64_t messages{0};  ///< Number of messages per exchange.
   std::uint64_t bytes{0};     ///< Tensor payload in bytes per exchange.
   double used{1};  ///< Share of the exchanges that use this edge; below 1 if the edges change between exchanges.
-  std::uint64_t elements{0};  ///< Values in these messages, before they are encoded; set by the plan.
+  edge_holds holds{edge_holds::anything};  ///< What these messages hold.
+  std::uint64_t elements{0};               ///< Values in these messages, before they are encoded; set by the plan.
 };
 
 /// What runs an exchange.
@@ -42,6 +50,13 @@ enum class carrier : std::uint8_t {
   ports,           ///< Ports of workers and servers, which send each other messages.
   shared_memory,   ///< One memory, which the workers read and write and a server keeps.
   device_library,  ///< The GPUs' own library, on the devices of the workers.
+};
+
+/// In what form the contributions to an exchange travel.
+enum class sends_as : std::uint8_t {
+  whole,   ///< As they are, or in the parts that different servers hold.
+  shards,  ///< Cut into nearly equal parts.
+  sums,    ///< Added to those of other members on the way.
 };
 
 /// Properties of a kind under given settings.
@@ -57,7 +72,14 @@ struct exchange_nature {
   bool in_loop{true};
   /// Name of the library that computes the sums in an order of its own; empty if the topology fixes their order.
   std::string sums_by{};
+  /// Whether the answer to parameters is the mean of those of all members. Then an outer optimizer can follow, and
+  /// members can send what they have changed since the last exchange in place of their parameters.
+  bool averages{false};
+  /// If positive, members that mix parameters send differences, and move by this share towards the mixture: see
+  /// make_choco_member. Only then can parameters that are mixed be encoded.
+  double consensus_rate{0};
   std::string encoding_refusal{};  ///< Why `encoding` has no effect; empty if it has.
+  sends_as sent{sends_as::whole};  ///< In what form contributions travel, which decides whether they can be encoded.
   bool due_from_start{false};      ///< Whether an exchange with every = τ is also due at step 0.
   /// Number of actors that hold what is exchanged; what they hold is the result of the run, unless `actor` is set.
   std::uint32_t servers{0};
@@ -79,6 +101,7 @@ struct complaint {
 struct surroundings {
   std::uint32_t members{1};         ///< Number of members.
   encoding how{encoding::float32};  ///< Encoding of the messages.
+  double ratio{1};                  ///< Share of the parameters that is sent, if the encoding sends a share.
   std::int64_t chunk_elements{0};   ///< See member_options.
   /// How long messages between members take; null if all members are in one process.
   const rules::message_costs* costs{};

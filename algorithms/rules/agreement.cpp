@@ -20,7 +20,8 @@ const std::vector<std::uint32_t>& most_frequent(const digests_by_rank& all) {
   const std::vector<std::uint32_t>* best = nullptr;
   std::ptrdiff_t most = 0;
   for (const auto& [rank, digests] : all) {
-    const auto same = std::count_if(all.begin(), all.end(), [&](const auto& other) { return other.second == digests; });
+    const auto same = std::count_if(all.begin(), all.end(),
+                                    [&digests = digests](const auto& other) { return other.second == digests; });
     if (same <= most) continue;
     best = &digests;
     most = same;

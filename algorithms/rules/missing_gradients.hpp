@@ -6,6 +6,8 @@
 // where no summand has one, whichever exchange computes it, and nothing else needs to be sent.
 // MG-2: a gradient that was computed does not consist of −0, because backward passes add it to +0. The only exception
 // is a gradient whose elements are all rounded to −0 by a mean or an encoding: all of them are below 1e-38.
+// MG-3: with error feedback, or an encoding that sends a share of the values or their signs, a tensor without a
+// gradient becomes one of zeros, or of what was left over, because it shares messages with others.
 #pragma once
 
 #include "troupe/algorithms/messages/part.hpp"

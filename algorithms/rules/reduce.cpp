@@ -98,17 +98,17 @@ at::Tensor fold_last(const at::Tensor& so_far, const weighted& last, double tota
   return result;
 }
 
-std::vector<range> even_ranges(std::int64_t total, std::int64_t pieces) {
-  const auto size = ((total + pieces - 1) / pieces + boundary - 1) / boundary * boundary;
+std::vector<range> even_ranges(std::int64_t total, std::int64_t pieces, std::int64_t multiple) {
+  const auto size = ((total + pieces - 1) / pieces + multiple - 1) / multiple * multiple;
   std::vector<range> result;
   for (std::int64_t first = 0; first < total; first += size) result.push_back({first, std::min(size, total - first)});
   return result;
 }
 
-std::vector<range> ranges_of_at_most(const range& whole, std::int64_t most) {
+std::vector<range> ranges_of_at_most(const range& whole, std::int64_t most, std::int64_t multiple) {
   if (most == 0) return {whole};
-  const auto size = std::max(boundary, most / boundary * boundary);
-  auto result = even_ranges(whole.count, (whole.count + size - 1) / size);
+  const auto size = std::max(multiple, most / multiple * multiple);
+  auto result = even_ranges(whole.count, (whole.count + size - 1) / size, multiple);
   for (auto& piece : result) piece.first += whole.first;
   return result;
 }

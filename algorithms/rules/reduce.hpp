@@ -35,13 +35,13 @@ at::Tensor fold_next(const std::optional<at::Tensor>& so_far, const weighted& ne
 /// Returns (so_far + w·x) / total_weight: the last step and the division, [m], fresh from `pool`.
 at::Tensor fold_last(const at::Tensor& so_far, const weighted& last, double total_weight, models::buffer_pool& pool);
 
-/// Cuts `total` elements into at most `pieces` ranges of nearly equal size on 64-byte boundaries. No range is empty, so
-/// a small tensor gives fewer.
-std::vector<range> even_ranges(std::int64_t total, std::int64_t pieces);
+/// Cuts `total` elements into at most `pieces` ranges of nearly equal size, at multiples of `multiple`. No range is
+/// empty, so a small tensor gives fewer.
+std::vector<range> even_ranges(std::int64_t total, std::int64_t pieces, std::int64_t multiple);
 
-/// Cuts `whole`, which begins on a 64-byte boundary, into as few ranges as possible of nearly equal size, on such
-/// boundaries, with at most `most` elements each (64 bytes if `most` is less). Returns `whole` uncut if `most` is 0.
-std::vector<range> ranges_of_at_most(const range& whole, std::int64_t most);
+/// Cuts `whole`, which begins at a multiple of `multiple`, into as few ranges as possible of nearly equal size, at such
+/// multiples, with at most `most` elements each (`multiple` if `most` is less). Returns `whole` uncut if `most` is 0.
+std::vector<range> ranges_of_at_most(const range& whole, std::int64_t most, std::int64_t multiple);
 
 /// Throws exchange_error (mismatch) unless `piece` is the range of `cut` given by its key.
 void check_fits(const part& piece, const std::vector<range>& cut);

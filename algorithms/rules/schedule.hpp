@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <vector>
 
 namespace troupe {
 
@@ -75,29 +77,74 @@ struct pass_count {
 /// When an exchange is due, in the completed steps stamped on its contributions. An exchange after the loop's `apply`
 /// has a stamp one higher than an exchange before it.
 struct cadence {
-  std::uint64_t every{1};  ///< Interval, in steps.
-  std::uint64_t first{0};  ///< First stamp at which the exchange is due; see make_cadence().
-  std::uint64_t lead{0};   ///< 1 if the stamp already counts the current step, otherwise 0.
+  /// A stamp that no run reaches, to which any number of steps can be added.
+  static constexpr std::uint64_t never = std::uint64_t{1} << 62;
+
+  std::uint64_t every{1};     ///< Interval, in steps.
+  std::uint64_t first{0};     ///< First stamp at which the exchange is due; see make_cadence().
+  std::uint64_t lead{0};      ///< 1 if the stamp already counts the current step, otherwise 0.
+  std::uint64_t last{never};  ///< Last stamp at which it can be due.
+  /// All stamps at which it is due, ascending, if its intervals differ; then `every` is the shortest. Otherwise null.
+  std::shared_ptr<const std::vector<std::uint64_t>> stamps{};
+
+  /// Returns whether the exchange is due in every step of the run.
+  bool is_always() const { return !stamps && every == 1 && first == lead && last == never; }
 
   /// Returns how many exchanges were due before the one with this stamp.
-  std::uint64_t index_of(std::uint64_t step) const { return step < first ? 0 : (step - first) / every; }
+  std::uint64_t index_of(std::uint64_t step) const {
+    if (stamps) return static_cast<std::uint64_t>(at_or_after(step) - stamps->begin());
+    return step < first ? 0 : (step - first) / every;
+  }
 
   /// Returns whether the exchange is due at this stamp.
-  bool due(std::uint64_t step) const { return step >= first && (step - first) % every == 0; }
+  bool due(std::uint64_t step) const { return step < never && next_due(step) == step; }
 
-  /// Returns the first stamp from `step` on at which the exchange is due.
+  /// Returns the first stamp from `step` on at which the exchange is due, or `never`.
   std::uint64_t next_due(std::uint64_t step) const {
-    return step <= first ? first : first + (step - first + every - 1) / every * every;
+    if (stamps) {
+      const auto next = at_or_after(step);
+      return next == stamps->end() ? never : *next;
+    }
+    const auto next = step <= first ? first : first + (step - first + every - 1) / every * every;
+    return next <= last ? next : never;
+  }
+
+  /// Returns the longest interval between two exchanges that follow each other.
+  std::uint64_t longest_interval() const {
+    auto longest = every;
+    if (stamps)
+      for (std::size_t i = 1; i < stamps->size(); ++i) longest = std::max(longest, (*stamps)[i] - (*stamps)[i - 1]);
+    return longest;
+  }
+
+  /// Returns how often the exchange is due per step, on average over a run of so many steps.
+  double per_step(std::uint64_t steps) const {
+    if (!stamps && last == never && first <= every + lead) return 1 / static_cast<double>(every);  // from start to end
+    if (steps == 0) return 0;
+    const auto end = std::min(last + 1, steps + lead);
+    const auto times = stamps        ? static_cast<double>(index_of(end))
+                       : first < end ? static_cast<double>(end - first) / static_cast<double>(every)
+                                     : 0;
+    return times / static_cast<double>(steps);
+  }
+
+ private:
+  std::vector<std::uint64_t>::const_iterator at_or_after(std::uint64_t step) const {
+    return std::lower_bound(stamps->begin(), stamps->end(), step);
   }
 };
 
 /// Makes a cadence. An exchange at every step is due from the first stamp on. A less frequent one is first due at
 /// `every`, not at 0, unless `from_start` is set. After `apply` the first stamp is 1, so `from_start` has no effect
-/// there.
-inline cadence make_cadence(std::uint64_t every, bool behind_apply, bool from_start = false) {
+/// there. Nothing is due in the first `from` steps, from which on the interval counts, or after `until` steps.
+inline cadence make_cadence(std::uint64_t every, bool behind_apply, bool from_start = false, std::uint64_t from = 0,
+                            std::uint64_t until = cadence::never) {
   const std::uint64_t lead = behind_apply ? 1 : 0;
   const bool at_once = every == 1 || (from_start && !behind_apply);
-  return {.every = every, .first = at_once ? lead : every, .lead = lead};
+  return {.every = every,
+          .first = from + (at_once ? lead : every),
+          .lead = lead,
+          .last = until >= cadence::never ? cadence::never : until - 1 + lead};
 }
 
 }  // namespace troupe

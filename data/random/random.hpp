@@ -17,7 +17,10 @@ enum class purpose : std::uint64_t {
   split,
   validation,
   window,
-  exchange  ///< For members of exchanges: see member_options::seed.
+  exchange,     ///< For members of exchanges: see member_options::seed.
+  rounding,     ///< For codecs that round at random.
+  coordinates,  ///< For exchanges that send values at random places.
+  query         ///< For the matrices with which low-rank approximations begin.
 };
 
 /// Mixes a key into 64 well-distributed bits (SplitMix64's finaliser over each word in turn; Steele, Lea, Flood 2014).
@@ -38,9 +41,14 @@ class random_stream {
   /// Starts the stream of this key.
   explicit constexpr random_stream(std::uint64_t key) : state_(key) {}
 
+  /// Returns the stream of this key without its first `drawn` draws of 64 bits.
+  static constexpr random_stream after(std::uint64_t key, std::uint64_t drawn) {
+    return random_stream{key + drawn * increment};
+  }
+
   /// Returns the next 64 random bits.
   constexpr std::uint64_t next() {
-    std::uint64_t z = (state_ += 0x9e3779b97f4a7c15ull);
+    std::uint64_t z = (state_ += increment);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
     return z ^ (z >> 31);
@@ -61,6 +69,7 @@ class random_stream {
   }
 
  private:
+  static constexpr std::uint64_t increment = 0x9e3779b97f4a7c15ull;
   std::uint64_t state_;
 };
 

@@ -15,7 +15,7 @@
 ///   std::string name() const override { return "fixed8"; }
 ///   at::ScalarType payload_type() const override { return at::kChar; }
 ///   std::int64_t max_bytes(std::int64_t elements) const override { return elements; }
-///   at::Tensor encode(const at::Tensor& values, at::Tensor&) const override {
+///   at::Tensor encode(const at::Tensor& values, const troupe::encoding_task&) const override {
 ///     return (values * 64).round().clamp(-127, 127).to(at::kChar);
 ///   }
 ///   void decode(const at::Tensor& payload, at::Tensor& values) const override { values.copy_(payload).div_(64); }

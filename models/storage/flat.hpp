@@ -31,6 +31,7 @@ struct flat_layout {
   std::int64_t parameter_end{0};    ///< P, padding included.
   std::int64_t total{0};            ///< P + B, padding included.
   std::int64_t parameter_count{0};  ///< Number of learnable elements, excluding padding.
+  std::int64_t cut_multiple{16};    ///< Where the storage may be cut: at multiples of it; 16 floats are 64 bytes.
 };
 
 /// Returns the layout of a network.

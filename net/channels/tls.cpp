@@ -152,6 +152,8 @@ int send_quietly(BIO* bio, const char* data, int size) {
   return count;
 }
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // since OpenSSL 3.5, which has nothing in their place
 /// Returns OpenSSL's BIO for sockets with another write.
 const BIO_METHOD* quiet_socket() {
   static const auto made = [] {
@@ -167,6 +169,7 @@ const BIO_METHOD* quiet_socket() {
   }();
   return made;
 }
+#pragma GCC diagnostic pop
 
 /// Connects a session with a socket, which remains open after it.
 bool set_socket(SSL* session, int socket) {

@@ -22,7 +22,7 @@ transport::frame_limits frame_limits_of(const plan& plan, std::uint32_t node) {
                                  .keeps_copies = plan.keeps_copies(node)};
   for (const auto& exchange : plan.exchanges) {
     limits.exchanged.push_back(exchange.layout.parameter_end);
-    limits.encodings.push_back(exchange.how);
+    limits.encodings.push_back(exchange.codec.how);
   }
   return limits;
 }

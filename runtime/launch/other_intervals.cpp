@@ -57,6 +57,7 @@ void set_next(const planned_exchange& exchange, run_state& state) {
 std::shared_ptr<const run_state> with_intervals_of(const plan& plan, std::shared_ptr<const run_state> state,
                                                    const std::vector<topology::changed_setting>& changed) {
   const auto has_changed = [&](const planned_exchange& exchange) {
+    if (exchange.due.stamps) return !changed.empty();  // they depend on the rate and the length of the run
     return std::any_of(changed.begin(), changed.end(), [&](const auto& change) {
       return change.key == "exchange.every" || change.key == "exchange." + exchange.name + ".every";
     });

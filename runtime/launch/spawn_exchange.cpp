@@ -99,11 +99,10 @@ port_options options_of_port(const exchange_ports& common, std::uint32_t index) 
                      .when = common.is_store ? plan.when : nothing_is_asked(),
                      .counts_updates = plan.draws_from_queue(),
                      .optimizer = plan.optimizer,
-                     .initial = {}};
+                     .initial = options.initial};
   own.among.rank = rank_id{index};
   delivery_order deliveries;
   if (own.among.is_server()) {
-    own.initial = options.initial;
     if (options.deliveries.order_of && !exchange.nature.deterministic)
       deliveries = options.deliveries.order_of(common.ids[index]);
   }
@@ -115,7 +114,7 @@ port_options options_of_port(const exchange_ports& common, std::uint32_t index) 
           .timeout = plan.file.run.timeout,
           .answers_buckets = exchange.of_norms,
           .passes = exchange.of_norms ? passes_of(plan) : pass_count{},
-          .how = exchange.how,
+          .how = exchange.codec.how,
           .peers = peers_of_port(common.traffic, index),
           .deliveries = std::move(deliveries),
           .track = std::move(track),

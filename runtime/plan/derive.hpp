@@ -32,6 +32,9 @@ data::split split_named(const topology::topology& file);
 /// Steps are kept far below 2^63, so that no sum of them overflows and every JSON reader can hold them.
 constexpr std::uint64_t most_steps = std::uint64_t{1} << 53;
 
+/// Maximum number of exchanges of a run that a plan lists: 80 MB.
+constexpr std::uint64_t most_listed = 10'000'000;
+
 /// Returns an interval in steps.
 std::uint64_t steps_between(const topology::interval& every, std::uint64_t steps_per_epoch);
 

@@ -1,13 +1,16 @@
 #include "troupe/runtime/plan/plan.hpp"
 
+#include "troupe/algorithms/rules/growing_rounds.hpp"
 #include "troupe/algorithms/training/optimizer_kinds.hpp"
 #include "troupe/models/storage/constants.hpp"
 #include "troupe/runtime/plan/batches.hpp"
 #include "troupe/runtime/plan/derive.hpp"
 #include "troupe/runtime/plan/devices.hpp"
 #include "troupe/runtime/plan/memory_needs.hpp"
+#include "troupe/runtime/plan/recipe.hpp"
 #include "troupe/runtime/plan/refuse.hpp"
 #include "troupe/runtime/plan/replicas.hpp"
+#include "troupe/runtime/topology/paths.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -160,6 +163,25 @@ planned_model plan_model(planned_work so_far, models::network& net) {
   return model;
 }
 
+/// Makes the intervals of an exchange grow as the learning rate falls.
+void grow_intervals(const planned_exchanges& so_far, planned_exchange& exchange) {
+  const auto& given = so_far.file.exchanges[exchange.place];
+  const auto path = topology::table_path("exchange", exchange.place) + ".growth";
+  if (exchange.due.lead == 0)
+    refuse(so_far.file, path,
+           "growth needs the exchange after \"apply\"; move \"" + exchange.name +
+               "\" behind it in workers.loop, or remove growth");
+  if (so_far.steps / exchange.due.every > most_listed)
+    refuse(so_far.file, path,
+           "a run of " + std::to_string(so_far.steps) + " steps could have more than " + std::to_string(most_listed) +
+               " exchanges; increase every");
+  const auto optimizer = optimizer_of(so_far);
+  auto stamps = rules::growing_rounds({exchange.due.every, *given.growth}, optimizer.lr, optimizer.schedule,
+                                      exchange.due.first - exchange.due.every);
+  std::erase_if(stamps, [&](auto stamp) { return stamp > exchange.due.last; });
+  exchange.due.stamps = std::make_shared<const std::vector<std::uint64_t>>(std::move(stamps));
+}
+
 planned_exchanges plan_exchanges(planned_model so_far, const device::census& machine,
                                  const std::vector<std::int64_t>& norm_channels) {
   planned_exchanges result{std::move(so_far)};
@@ -168,7 +190,10 @@ planned_exchanges plan_exchanges(planned_model so_far, const device::census& mac
     result.exchanges.push_back(plan_exchange(result, result.exchanges, place));
     file.exchanges[place].options = result.exchanges[place].settings;
   }
-  for (const auto& exchange : result.exchanges) check_carrier(result, exchange, machine);
+  for (auto& exchange : result.exchanges) {
+    check_carrier(result, exchange, machine);
+    if (file.exchanges[exchange.place].growth) grow_intervals(result, exchange);
+  }
   check_budget(result);
   check_each_worker(result);
   if (file.model.sync_batch_norm) result.exchanges.push_back(plan_norms(result, norm_channels));

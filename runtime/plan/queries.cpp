@@ -1,5 +1,6 @@
 #include "troupe/algorithms/exchange/around/buckets.hpp"
 #include "troupe/algorithms/exchange/around/codec.hpp"
+#include "troupe/algorithms/exchange/around/streaming.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
@@ -11,9 +12,9 @@ namespace troupe {
 
 namespace {
 
-/// Returns how often an edge is used per step, on average.
-double uses_per_step(const planned_exchange& exchange, const planned_edge& edge) {
-  return edge.used / static_cast<double>(exchange.due.every);
+/// Returns how often an edge is used per step, on average over a run of so many steps.
+double uses_per_step(const planned_exchange& exchange, const planned_edge& edge, std::uint64_t steps) {
+  return edge.used * streaming_of(exchange.settings).per_step(exchange.due, steps);
 }
 
 /// Returns whether all workers take part. The common case takes constant time, because this is called for each of
@@ -27,7 +28,7 @@ double sum_over_edges(const plan& plan, Member member) {
   double sum = 0;
   for (const auto& exchange : plan.exchanges)
     for (const auto& edge : plan.traffic_of(exchange).edges)
-      sum += uses_per_step(exchange, edge) * static_cast<double>(edge.*member);
+      sum += uses_per_step(exchange, edge, plan.steps) * static_cast<double>(edge.*member);
   return sum;
 }
 
@@ -119,7 +120,7 @@ bool planned_exchanges::replicas_agree() const {
   const auto alike = [&](const auto& device) { return device.type() == devices.front().type(); };
   if (!std::all_of(devices.begin(), devices.end(), alike)) return false;
   return !exchanges.empty() && std::all_of(exchanges.begin(), exchanges.end(), [&](const auto& exchange) {
-    return exchange.carries.sends == slot::gradient && exchange.nature.same_for_all && exchange.due.every == 1 &&
+    return exchange.carries.sends == slot::gradient && exchange.nature.same_for_all && exchange.due.is_always() &&
            has_all(exchange, workers);
   });
 }
@@ -168,8 +169,8 @@ traffic_sum plan::between_nodes() const {
     for (const auto& edge : traffic_of(exchange).edges) {
       if (!crosses(edge) || edge.messages == 0) continue;
       ++sum.edges;
-      sum.messages += uses_per_step(exchange, edge) * static_cast<double>(edge.messages);
-      sum.bytes += uses_per_step(exchange, edge) * static_cast<double>(edge.bytes);
+      sum.messages += uses_per_step(exchange, edge, steps) * static_cast<double>(edge.messages);
+      sum.bytes += uses_per_step(exchange, edge, steps) * static_cast<double>(edge.bytes);
     }
   return sum;
 }

@@ -53,7 +53,7 @@ learning_rate schedule_of(const planned_work& so_far, double lr) {
 bool averages_all_gradients(const planned_exchanges& so_far) {
   const auto& exchanges = so_far.exchanges;
   const auto of_all = [&](const planned_exchange& exchange) {
-    return exchange.carries.sends == slot::gradient && exchange.nature.same_for_all && exchange.due.every == 1 &&
+    return exchange.carries.sends == slot::gradient && exchange.nature.same_for_all && exchange.due.is_always() &&
            exchange.ranks().size() == so_far.workers;
   };
   return so_far.deterministic() && std::any_of(exchanges.begin(), exchanges.end(), of_all);

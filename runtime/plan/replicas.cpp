@@ -25,6 +25,9 @@ exchange_settings average(std::string name, const exchange_settings& given, std:
           .sends = "parameters",
           .members = std::move(members),
           .every = given.every,
+          .from = given.from,
+          .until = given.until,
+          .growth = given.growth,
           .options = {{"route", std::string{"auto"}}}};
 }
 
@@ -57,6 +60,9 @@ without_replicas expand_replicas(const topology::topology& given, const std::vec
           std::string(machine.size() > 1 ? "there is one worker" : "this machine has one NUMA node") +
           ", so there is one shared memory and nothing to average");
       exchange.every = {1, false};
+      exchange.from.reset();
+      exchange.until.reset();
+      exchange.growth.reset();
       result.file.exchanges.push_back(std::move(exchange));
       continue;
     }
@@ -65,6 +71,9 @@ without_replicas expand_replicas(const topology::topology& given, const std::vec
       auto own = exchange;
       own.name = exchange.name + "-" + std::to_string(node);
       own.every = {1, false};
+      own.from.reset();
+      own.until.reset();
+      own.growth.reset();
       for (auto rank = node * workers / nodes; rank < (node + 1) * workers / nodes; ++rank)
         own.members.push_back(worker(rank));
       first.push_back(own.members.front());

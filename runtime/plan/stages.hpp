@@ -3,6 +3,7 @@
 // of its parameter. plan.hpp has the complete plan.
 #pragma once
 
+#include "troupe/algorithms/exchange/around/encoder.hpp"
 #include "troupe/algorithms/exchange/around/group.hpp"
 #include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/algorithms/rules/schedule.hpp"
@@ -118,14 +119,14 @@ struct planned_exchange {
   models::flat_layout layout{};
   std::vector<range> buckets{};  ///< Parts of the tensor that are exchanged separately; empty means all at once.
   /// Wrappers around its members, from the inside out: with groups, a codec between the groups, and the groups; then
-  /// the buckets, and the codec.
+  /// the codec, the buckets, and an outer optimizer.
   std::vector<wrapper> wrappers{};
   /// Whether it exchanges statistics of batch norms, in the buckets that norm_exchange requires.
   bool of_norms{false};
-  cadence due{};                    ///< The steps in which it happens.
-  encoding how{encoding::float32};  ///< Encoding of its messages.
-  std::vector<int> cores{};         ///< Cores near a shared memory, where its workers stay; empty means any core.
-  std::uint32_t first_server{0};    ///< Id of its first server; ids of servers follow those of workers.
+  cadence due{};                  ///< The steps in which it happens.
+  encoding_options codec{};       ///< How its messages are encoded.
+  std::vector<int> cores{};       ///< Cores near a shared memory, where its workers stay; empty means any core.
+  std::uint32_t first_server{0};  ///< Id of its first server; ids of servers follow those of workers.
 
   std::vector<std::uint32_t> ranks() const;  ///< Ranks of all its workers, ascending.
   std::vector<std::uint32_t> ids() const;  ///< ranks(), then the ids of its servers; its ports address these by index.

@@ -1,3 +1,5 @@
+#include "troupe/algorithms/exchange/around/codec.hpp"
+#include "troupe/algorithms/exchange/around/outer.hpp"
 #include "troupe/files/text.hpp"
 #include "troupe/runtime/plan/derive.hpp"
 #include "troupe/runtime/support/units.hpp"
@@ -5,6 +7,8 @@
 #include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 namespace troupe {
 
@@ -71,14 +75,65 @@ void add_unused(const std::string& key, const setting& row, std::vector<std::str
       (condition.empty() ? "; `troupe explain " + row.name + "` describes when it is used" : ": it is " + condition));
 }
 
+/// Warns about outer optimizers that hardly help, and about what trains on after their last step.
+void check_outer_optimizers(const plan& plan, std::vector<std::string>& warnings) {
+  for (const auto& exchange : plan.exchanges) {
+    const auto outer = outer_of(exchange.settings);
+    if (outer.rule == outer_rule::none) continue;
+    const auto adaptive = plan.optimizer.name == "adam" || plan.optimizer.name == "adamw";
+    if (exchange.due.every == 1 && adaptive && outer.momentum > 0)
+      warnings.push_back("exchange." + exchange.name + ": outer momentum after every step of " + plan.optimizer.name +
+                         " usually trains worse than averaging; set exchange.every, such as 32, or outer = \"none\"");
+    if (exchange.due.every > 1 && !exchange.due.stamps && plan.steps > 0 &&
+        !exchange.due.due(plan.steps - 1 + exchange.due.lead))
+      warnings.push_back("the run ends between two exchanges of \"" + exchange.name +
+                         "\": its result is the mean of the workers, without a step of the outer optimizer; choose "
+                         "run.steps as a multiple of " +
+                         grouped(exchange.due.every));
+  }
+}
+
+bool is_symmetric(const rules::mixing_matrix& matrix) {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, double> weights;
+  for (std::uint32_t i = 0; i < matrix.rows.size(); ++i)
+    for (const auto& entry : matrix.rows[i]) weights[{i, entry.index}] = entry.weight;
+  return std::all_of(weights.begin(), weights.end(), [&](const auto& entry) {
+    const auto back = weights.find({entry.first.second, entry.first.first});
+    return back != weights.end() && back->second == entry.second;
+  });
+}
+
+/// Warns about encodings that cost more than they save, or for which there is no theory.
+void check_encodings(const plan& plan, std::vector<std::string>& warnings) {
+  for (const auto& exchange : plan.exchanges) {
+    const auto members = static_cast<double>(exchange.members.size());
+    const auto* mixing = exchange.mixing();
+    const auto called = plan.file.exchanges.size() == 1 ? "exchange" : "exchange." + exchange.name;
+    if (exchange.nature.consensus_rate > 0 && mixing != nullptr && !is_symmetric(*mixing->constant()))
+      warnings.push_back(called + ": CHOCO-SGD is known to converge if W is symmetric, which this one is not");
+    const auto codec = codec_of(exchange.codec.how).nature();
+    if (codec.same_places && plan.optimizer.momentum > 0)
+      warnings.push_back(called + ": encoding = \"random_k\" trains badly with momentum, because most values arrive " +
+                         "many steps late; set optimizer.momentum = 0, or choose \"top_k\" or \"powersgd\"");
+    if (!codec.by_magnitude || !exchange.nature.averages) continue;
+    if (exchange.codec.ratio * members > 1)
+      warnings.push_back(called + ".ratio = " + topology::to_toml(exchange.codec.ratio) +
+                         " sends more bytes than float32 would, because everything goes to each of the " +
+                         grouped(exchange.members.size()) + " members; set it below 1 / " +
+                         grouped(exchange.members.size()));
+  }
+}
+
 /// Warns about what would happen only after the end of the run.
 void check_length(const plan& plan, std::vector<std::string>& warnings) {
   if (plan.steps == 0) return;
   const auto run = "the run has only " + counted(plan.steps, "step");
-  for (const auto& exchange : plan.exchanges)
+  for (const auto& exchange : plan.exchanges) {
+    const auto first = exchange.due.stamps ? exchange.due.next_due(0) : exchange.due.first;
     if (exchange.nature.in_loop && exchange.due.next_due(exchange.due.lead) >= plan.steps + exchange.due.lead)
-      warnings.push_back("the exchange \"" + exchange.name + "\" never takes place: it is due every " +
-                         grouped(exchange.due.every) + " steps, but " + run + "; reduce its `every`");
+      warnings.push_back("the exchange \"" + exchange.name + "\" never takes place: it is first due in step " +
+                         grouped(first + 1 - exchange.due.lead) + ", but " + run + "; reduce its `every` or `from`");
+  }
   const auto& schedule = plan.optimizer.schedule;
   if (schedule.warmup_steps >= plan.steps && schedule.warmup_steps > 0)
     warnings.push_back("optimizer.warmup_epochs lasts " + grouped(schedule.warmup_steps) + " steps, but " + run +
@@ -153,6 +208,8 @@ std::vector<std::string> warnings_of(const plan& plan) {
   check_classes(plan, warnings);
   check_unused(plan, warnings);
   check_length(plan, warnings);
+  check_outer_optimizers(plan, warnings);
+  check_encodings(plan, warnings);
   return warnings;
 }
 

@@ -91,6 +91,8 @@ template <class... Handlers>
 struct overloaded : Handlers... {
   using Handlers::operator()...;
 };
+template <class... Handlers>
+overloaded(Handlers...) -> overloaded<Handlers...>;
 
 using supervisor_pointer = supervisor_actor::stateful_pointer<supervisor_state>;
 

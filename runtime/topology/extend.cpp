@@ -1,6 +1,7 @@
 #include "troupe/runtime/topology/extend.hpp"
 
 #include "troupe/algorithms/exchange/registry.hpp"
+#include "troupe/algorithms/training/optimizer_kinds.hpp"
 #include "troupe/files/error.hpp"
 #include "troupe/files/input.hpp"
 #include "troupe/runtime/topology/schema.hpp"
@@ -70,6 +71,8 @@ void make_way(const toml::table& own, toml::table& base) {
   }
   const auto kind = own["exchange"]["kind"].value_or(std::string());
   if (toml::table* its = base["exchange"].as_table(); !kind.empty() && its != nullptr) make_way_for(kind, *its);
+  const auto optimizer = own["optimizer"]["name"].value_or(std::string());
+  if (toml::table* its = base["optimizer"].as_table(); its != nullptr) make_way_for_optimizer(optimizer, *its);
 }
 
 /// Reads a file and those that it extends into one table.
@@ -165,6 +168,16 @@ void make_way_for(const std::string& name, toml::table& section) {
     const bool stays = (text != "sends" && find_key(*find_section("exchange"), text) != nullptr) || has(text);
     if (!stays && numbered(node.source(), override_prefix) == 0) others.push_back(text);
   }
+  for (const std::string& other : others) section.erase(other);
+}
+
+void make_way_for_optimizer(const std::string& name, toml::table& section) {
+  const optimizer_kind* kind = find_optimizer(name);
+  if (kind == nullptr) return;
+  std::vector<std::string> others;
+  for (const auto& [key, node] : section)
+    if (!goes_by(*kind, std::string(key.str())) && numbered(node.source(), override_prefix) == 0)
+      others.emplace_back(key.str());
   for (const std::string& other : others) section.erase(other);
 }
 

@@ -32,4 +32,8 @@ void load_listed_plugins(const toml::array* list, const std::filesystem::path& f
 /// Removes from the section of an exchange the settings that `kind` does not have, unless the command line sets them.
 void make_way_for(const std::string& kind, toml::table& section);
 
+/// Removes from the section of the optimizer what the optimizer of this name does not use, unless the command line has
+/// set it.
+void make_way_for_optimizer(const std::string& name, toml::table& section);
+
 }  // namespace troupe::topology

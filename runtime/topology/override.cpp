@@ -59,6 +59,8 @@ class overrider {
       if (parts[1] == pair.second) table->erase(pair.first);
     }
     if (parts.front() == "exchange") make_way_in_exchange(parts.back(), holder["value"], *table);
+    if (parts == std::vector<std::string>{"optimizer", "name"})
+      make_way_for_optimizer(holder["value"].value_or(std::string()), *table);
     table->erase(parts.back());
     put(*table, parts.back(), std::move(holder));
   }

@@ -48,8 +48,14 @@ bool may_change(std::string_view key) {
   return among(keys_that_may_change, key) || key.starts_with("checkpoint.") || is_of_training(key);
 }
 
-bool depends_on_length(const topology& file) {
-  return file.optimizer.schedule == "cosine" || file.optimizer.schedule == "polynomial";
+/// Returns what makes steps depend on the length of the run, or "".
+std::string reason_of_length(const topology& file) {
+  if (file.optimizer.schedule == "cosine" || file.optimizer.schedule == "polynomial")
+    return "the learning rate depends on the length of the run: optimizer.schedule = " +
+           to_toml(file.optimizer.schedule);
+  for (const exchange_settings& exchange : file.exchanges)
+    if (exchange.growth) return "the last exchange of " + to_toml(exchange.name) + " ends the run: growth";
+  return "";
 }
 
 using values = std::map<std::string, std::string>;
@@ -157,7 +163,7 @@ std::vector<changed_setting> check_resumable(const std::string& before, const to
   for (const auto& key : both.different_keys()) {
     if (key.starts_with("link.") && both.delay_nothing()) continue;
     if (is_of_placement(key)) continue;
-    if (may_change(key) || (among(keys_of_length, key) && !depends_on_length(now))) {
+    if (may_change(key) || (among(keys_of_length, key) && reason_of_length(now).empty())) {
       allowed.push_back(both.changed(key));
       continue;
     }
@@ -169,10 +175,7 @@ std::vector<changed_setting> check_resumable(const std::string& before, const to
   changed.resize(changed.size() - more);
   throw input_error(now.file.string() + ": the run in " + out + " cannot be continued with this topology: " +
                     text::joined(changed, "; ") + (more > 0 ? "; and " + std::to_string(more) + " more" : "") +
-                    (of_length ? " (the learning rate depends on the length of the run: optimizer.schedule = " +
-                                     to_toml(now.optimizer.schedule) + ")"
-                               : "") +
-                    "; expected the same values");
+                    (of_length ? " (" + reason_of_length(now) + ")" : "") + "; expected the same values");
 }
 
 }  // namespace troupe::topology

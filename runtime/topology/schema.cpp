@@ -160,7 +160,8 @@ std::vector<line> lines_of(const section& section, const topology& file, std::si
   if (!section.options) return lines;
   const auto rows = settings_of_kinds(section, file, index);
   for (const auto& [name, value] : section.options(file, index)) {
-    const auto row = std::find_if(rows.begin(), rows.end(), [&](const setting* each) { return each->name == name; });
+    const auto row =
+        std::find_if(rows.begin(), rows.end(), [&name = name](const setting* each) { return each->name == name; });
     lines.push_back({name, to_toml(value), row == rows.end() ? setting_type::text : (*row)->type});
   }
   return lines;

@@ -102,12 +102,56 @@ section exchange_section() {
                 "exchange after \"apply\" takes place in steps 4, 8, 12 …, and one before \"apply\" in steps 5, 9, "
                 "13 …. One exception: an elastic exchange with apply = \"each\" that precedes \"apply\" also takes "
                 "place in step 1. A parameter_server takes part in every step."),
+            row("from", each(&t::exchanges, &exchange::from), {},
+                "Steps or epochs at the beginning of the run without this exchange; the interval `every` counts from "
+                "there. Default: none. An all_reduce of gradients until a step, and one of parameters from that step "
+                "on, are post-local SGD."),
+            row("until", each(&t::exchanges, &exchange::until), {},
+                "Steps or epochs after which this exchange takes place no more. Default: it always does."),
+            row("growth", each(&t::exchanges, &exchange::growth), {.minimum = 0, .minimum_excluded = true},
+                "Makes the intervals between exchanges of parameters longer as the learning rate falls (the quadratic "
+                "synchronisation rule): a round that begins with the learning rate lr lasts (growth / lr)² steps, and "
+                "at least `every`; the last one ends with the run. Default: all intervals are equal. Source: Gu et al. "
+                "2024, \"A Quadratic Synchronization Rule for Distributed Deep Learning\", section 2."),
             row("encoding", each(&t::exchanges, &exchange::encoding), {.choices = encoding_names()},
-                "Number format of the tensors on their way. \"bf16\" rounds each value that is sent to the nearest "
-                "bfloat16, so messages have half the size; receivers compute in float32. All members still get the "
-                "same answer wherever they did before. Only for exchanges that send gradients, because small steps "
-                "are lost if parameters are rounded. A parameter_server keeps its parameters in float32 and rounds "
-                "only its answers, so that no step is lost.")});
+                "Number format of the tensors on their way; receivers compute in float32. \"bf16\" and \"fp16\" round "
+                "each value to 16 bits. \"int8\" and \"int4\" send integers with one scale for 256 values, rounded at "
+                "random so that their expectation is exact. \"sign\" sends one bit per value, and the mean magnitude "
+                "of 256 values. \"top_k\" sends the largest values, as many as `ratio` says, and their indices. "
+                "\"random_k\" sends the same number of values, at places that all workers draw alike, so that no "
+                "indices are needed. \"powersgd\" sends each matrix of a gradient as the product of two thin ones, "
+                "of which `rank` sets the width. All members still get the same answer wherever they did before. An "
+                "all_reduce of parameters sends what "
+                "each worker has changed since the last exchange, since rounded parameters would lose small steps; "
+                "other exchanges of parameters cannot be encoded. A parameter_server keeps its parameters in float32; "
+                "it rounds its answers with \"bf16\" and \"fp16\", and sends them as float32 otherwise. Groups send "
+                "float32 within a group unless the encoding is \"bf16\" or \"fp16\"."),
+            row("ratio", each(&t::exchanges, &exchange::ratio), {.minimum = 0, .maximum = 1, .minimum_excluded = true},
+                "Share of the parameters that encoding = \"top_k\" and \"random_k\" send, which require it: of each "
+                "bucket or parameter that is sent by itself, at least one. An index of \"top_k\" takes as much as a "
+                "value and goes to each worker, so that above 1 / workers it costs more than float32."),
+            row("rank", each(&t::exchanges, &exchange::rank), {.minimum = 1, .maximum = 1e6},
+                "Rank of the approximations that encoding = \"powersgd\" sends, which requires it: such as 1, 2 or 4. "
+                "A parameter is approximated if its two factors have less than half of its values; the others are "
+                "sent as they are. Source: Vogels et al. 2019, \"PowerSGD\", Algorithms 1 and 2."),
+            row("feedback", each(&t::exchanges, &exchange::feedback), {},
+                "Whether what an encoding loses is added to what is sent next (error feedback), which takes a copy of "
+                "the parameters per worker. Default: true for \"sign\", \"top_k\", \"random_k\" and \"powersgd\", "
+                "otherwise false. Source: "
+                "Karimireddy et al. 2019, \"Error Feedback Fixes SignSGD and other Gradient Compression Schemes\", "
+                "Algorithm 2. The error is kept in units of gradients: after the learning rate has changed, what was "
+                "left over is applied with the new one."),
+            row("encode_after", each(&t::exchanges, &exchange::encode_after), {},
+                "Steps or epochs at the beginning of the run in which messages are float32. Default: none."),
+            row("ratio_warm_up", each(&t::exchanges, &exchange::ratio_warm_up), {},
+                "Steps or epochs, after those of encode_after, in which the share of the values falls to `ratio` in "
+                "equal parts: 25 %, 6.25 %, 1.56 % and so on. Default: none. Source: Lin et al. 2018, \"Deep Gradient "
+                "Compression\", section 3.3."),
+            row("momentum_correction", each(&t::exchanges, &exchange::momentum_correction),
+                {.minimum = 0, .maximum = 1, .maximum_excluded = true},
+                "Momentum that each worker applies to its gradients before it chooses what encoding = \"top_k\" sends, "
+                "in place of optimizer.momentum; what is sent is cleared from the velocity. Source: Lin et al. 2018, "
+                "section 3.")});
   return with_kinds(std::move(made), each(&t::exchanges, &exchange::options),
                     {{.key = "kind", .noun = "exchange", .all = [] { return described(exchange_kinds()); }}});
 }

@@ -145,8 +145,17 @@ struct exchange_settings {
   std::string sends{};                 ///< "gradient" or "parameters".
   std::vector<std::string> members{};  ///< w0, w1, …, or names of exchanges for groups; if empty, all workers.
   interval every{1, false};
-  std::string encoding{"float32"};  ///< "float32" or "bf16".
-  setting_values options{};         ///< Settings of this kind, with defaults filled in.
+  std::optional<interval> from{};      ///< Steps before the first in which it can take place.
+  std::optional<interval> until{};     ///< Last step in which it can take place.
+  std::optional<double> growth{};      ///< Growth of the interval as the learning rate falls (QSR).
+  std::string encoding{"float32"};     ///< Name of a codec.
+  std::optional<double> ratio{};       ///< Share of the parameters that is sent; required by "top_k" and "random_k".
+  std::optional<std::int64_t> rank{};  ///< Rank of the approximations; required by "powersgd".
+  std::optional<bool> feedback{};      ///< If unset, the encoding's default.
+  std::optional<interval> encode_after{};   ///< Steps before the first that is encoded.
+  std::optional<interval> ratio_warm_up{};  ///< Steps in which the ratio falls to its value.
+  double momentum_correction{0};            ///< Factor of the momentum of what has not been sent; 0 for none.
+  setting_values options{};                 ///< Settings of this kind, with defaults filled in.
   bool operator==(const exchange_settings&) const = default;
 };
 

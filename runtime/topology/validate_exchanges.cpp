@@ -179,6 +179,13 @@ class exchange_checker {
         refuse(exchange_path(i) + ".every",
                "every sets how often replicas are averaged, but there is only one; use replicas = \"node\" or "
                "\"core\", or remove the key");
+      if ((exchange.from || exchange.until) && replicas_of(exchange.options) == replicas::machine)
+        refuse(exchange_path(i) + (exchange.from ? ".from" : ".until"),
+               "the workers use the shared memory from the first step to the last; remove the key");
+      if (exchange.growth && replicas_of(exchange.options) == replicas::machine)
+        refuse(exchange_path(i) + ".growth",
+               "growth sets how often replicas are averaged, but there is only one; use replicas = \"node\" or "
+               "\"core\", or remove the key");
       if (known_.has(exchange_path(i) + ".members") && replicas_of(exchange.options) != replicas::machine)
         refuse(exchange_path(i) + ".replicas", "replicas divides the workers itself; expected it without members");
     }

@@ -25,9 +25,11 @@ std::span<const std::byte> bytes_of(const at::Tensor& values) {
   throw frame_error("received a frame " + what);
 }
 
+/// Checks values that may be encoded as `how`.
 void check_payload(const frame_header& header, std::uint8_t dims, std::int64_t due, encoding how) {
-  const auto& expected = codec_of(how);
-  if (header.how != how || dims != 1) refuse("with values that are not a vector of " + expected.name());
+  if ((header.how != how && header.how != encoding::float32) || dims != 1)
+    refuse("with values that are not a vector of " + codec_of(how).name());
+  const auto& expected = codec_of(header.how);
   if (header.elements < 1 || header.elements > static_cast<std::uint64_t>(due))
     refuse("with " + std::to_string(header.elements) + " elements; expected 1 to " + std::to_string(due));
   const auto elements = static_cast<std::int64_t>(header.elements);

@@ -15,7 +15,8 @@ LEAST = 0.95 if FULL else 0.75
 LEAST_OF = {"hogwild_sparse": 0.8}  # a twentieth of its labels is wrong
 SAME_BYTES = ["all_reduce", "data_parallel", "ddp", "star", "star_overlapped", "two_nodes", "sync_ps"]
 STALE = {"asgd", "sync_ps", "hogwild", "hogwild_sparse"}  # whose gradients others pass by, or may, and who count it
-APART = {"dpsgd_ring", "model_averaging", "hierarchy"}  # whose result is an average of workers that differ
+APART = {"choco", "diloco", "dpsgd_ring", "gossip_pga", "model_averaging", "hierarchy", "post_local_sgd", "slowmo",
+         "streaming_diloco"}  # whose result is an average of workers that differ
 
 
 @thorough

@@ -41,12 +41,12 @@ def test_every_output_is_there_and_well_formed():
 
 
 # Keys of the other JSON outputs. Readers rely on them: they may be added to, never taken away or renamed.
-CHECK = {"control", "file", "model", "parameters", "data", "training_samples", "evaluated", "classes_of_a_worker", "sparsity", "mean",
-         "std", "workers", "batch_size", "devices", "loop", "steps_per_epoch", "steps", "budget", "evaluate_every",
+CHECK = {"control", "file", "model", "parameters", "data", "training_samples", "sample_shape", "sample_kind", "evaluated",
+         "classes_of_a_worker", "sparsity", "mean", "std", "workers", "batch_size", "devices", "loop", "steps_per_epoch", "steps", "budget", "evaluate_every",
          "checkpoint_every", "messages_per_step", "bytes_per_step",
          "messages_between_nodes_per_step", "bytes_between_nodes_per_step",
          "slowdown", "links", "faults", "result", "same_bits", "notes", "warnings", "exchanges", "nodes", "actors"}
-EXCHANGE = {"name", "kind", "sends", "answers", "every", "members", "servers", "settings", "choices",
+EXCHANGE = {"name", "kind", "sends", "answers", "every", "encoding", "ratio", "rank", "feedback", "members", "servers", "settings", "choices",
             "assumed_links", "mixing_matrix", "spectral_gap",
             "contraction", "edges"}
 EVALUATION = {"loss", "accuracy", "sample_count"}

@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 
-from troupe_command import BINARY, TINY, main, metrics, troupe, write
+from troupe_command import BINARY, TINY, main, metrics, thorough, troupe, write
 
 LONG = TINY.replace("steps = 20", "epochs = 1000")
 
@@ -75,6 +75,7 @@ def test_a_terminal_that_is_closed_ends_with_129():
     interrupt(signal.SIGHUP, 129)
 
 
+@thorough
 def test_the_signals_of_schedulers_and_limits_end_it_too():
     for which in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU, signal.SIGALRM):
         interrupt(which, 128 + which)
@@ -191,6 +192,7 @@ def test_a_command_that_waits_for_another_one_says_so_and_can_be_interrupted():
     os.close(held)
 
 
+@thorough
 def test_a_reader_that_has_read_enough_is_no_error():
     done = subprocess.run(["bash", "-o", "pipefail", "-c", f"{os.path.abspath(BINARY)} explain | head -1"],
                           capture_output=True, text=True, check=False)

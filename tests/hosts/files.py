@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
@@ -72,32 +71,6 @@ def test_the_container_file_copies_what_exists():
         assert done.returncode == 0, done.stdout
     else:
         skipped("there is no command hadolint")
-
-
-def test_the_image_has_the_libraries_that_the_command_links():
-    if "Debian GNU/Linux 12" not in pathlib.Path("/etc/os-release").read_text():
-        return skipped("this machine is not Debian 12, as the image is")
-    installed = re.search(r"apt-get install -y --no-install-recommends (.*?) &&", IMAGE).group(1).split()
-    needs = {}  # of the packages of this machine, which has built the command
-    for line in run("dpkg-query", "--show", "--showformat=${Package}\t${Pre-Depends}, ${Depends}\n").stdout.splitlines():
-        package, depends = line.split("\t")
-        needs[package] = re.findall(r"(?:^|[,|]) *([a-z0-9][a-z0-9+.-]*)", depends)
-    there, open_ones = set(), list(installed)
-    while open_ones:
-        package = open_ones.pop()
-        if package not in there:
-            there.add(package)
-            open_ones.extend(needs.get(package, []))
-    linked = re.findall(r"=> (/\S+)", run("ldd", BINARY).stdout)
-    assert linked
-    ours = [library.removeprefix("/usr") for library in linked if ".venv" not in library]  # LibTorch is copied
-    # /lib is a link to /usr/lib, and a package may name either.
-    owners = run("dpkg-query", "--search", *ours, *["/usr" + library for library in ours]).stdout
-    wanted = {path.strip().removeprefix("/usr"): packages.split(":")[0]
-              for packages, _, path in (line.rpartition(": ") for line in owners.splitlines())}
-    assert set(wanted) == set(ours), set(ours) - set(wanted)
-    absent = {package for package in wanted.values() if package not in there}
-    assert not absent, f"the image lacks {absent}"
 
 
 main(globals())

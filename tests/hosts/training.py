@@ -9,7 +9,7 @@ import time
 
 from hosts import addressed, certificates, network, skip_unless_possible
 from nodes import ASYNCHRONOUS, WIRINGS, background, weights, wired
-from troupe_command import BINARY, TINY, main, troupe, write
+from troupe_command import BINARY, TINY, main, metrics, thorough, troupe, write
 
 FULL = "--full" in sys.argv
 TEXT = TINY.replace("count = 2\n", "")
@@ -45,6 +45,32 @@ def test_every_wiring_on_two_hosts_gives_the_bytes_of_one_process():
         file = write("two.toml", wired(TEXT, wiring) + secured + addressed([2, 2]))
         assert trained(where, file, out) == weights(out + "_alone"), name
         print(f"  {name}")
+
+
+ENCODINGS = {"float32": "", "bf16": "", "fp16": "", "int8": "", "int4": "", "sign": "", "top_k": "ratio = 0.05\n",
+             "random_k": "ratio = 0.1\n", "powersgd": "rank = 100\n"}
+
+
+@thorough
+def test_the_bytes_of_each_encoding_are_those_that_pass_the_interface():
+    """With 25 MB of parameters."""
+    where = network(2)
+    text = TEXT.replace('name = "lenet"', 'name = "mlp"\nlayers = 1\nwidth = 7860').replace("steps = 20", "steps = 3")
+    secured = certificates(2) + addressed([1, 1])
+    for encoding, more in ENCODINGS.items():
+        file = write("two.toml", f"{text}encoding = \"{encoding}\"\n{more}{secured}")
+        before = passed(where)
+        trained(where, file, encoding)
+        sent = metrics(encoding)[-1]["bytes_sent"]
+        apart = (passed(where) - before) / sent - 1
+        print(f"  {encoding}: {sent / 1e6:.1f} MB sent, {100 * apart:+.2f} % at the interface")
+        assert abs(apart) < 0.05, (encoding, sent, apart)
+
+
+def passed(where):
+    """The bytes that the first host has sent and received."""
+    return sum(int(subprocess.run(where.on(0, "cat", f"/sys/class/net/eth0/statistics/{way}_bytes"), capture_output=True,
+                                  text=True, check=True).stdout) for way in ("rx", "tx"))
 
 
 def test_asynchronous_wirings_on_two_hosts_end_well():
@@ -89,6 +115,7 @@ extern "C" int clock_gettime(clockid_t which, timespec* out) {
 """
 
 
+@thorough
 def test_clocks_that_are_an_hour_apart_do_no_harm():
     where = network(2)
     troupe("run", write("alone.toml", TINY), "--out", "alone")
@@ -109,6 +136,7 @@ def test_clocks_that_are_an_hour_apart_do_no_harm():
         assert "is not valid before" in beta.said() and "set the clock of this machine" in beta.said(), beta
 
 
+@thorough
 def test_a_host_that_appears_late_is_awaited():
     where = network(2)
     troupe("run", write("alone.toml", TINY), "--out", "alone")
@@ -117,6 +145,7 @@ def test_a_host_that_appears_late_is_awaited():
         assert trained(where, file, f"late_{late}", late=late) == weights("alone")
 
 
+@thorough
 def test_slow_networks_change_nothing_but_the_time():
     where = network(2)
     troupe("run", write("alone.toml", TINY), "--out", "alone")

@@ -215,10 +215,16 @@ def test_bfloat16_is_that_of_autocast():
     for name in ("resnet20", "gpt", "vit", "lstm"):
         model, training, _ = make(name)
         batch = batch_at(training, 0)
-        run("half", model=name, steps=1, precision="bfloat16")
         model.train()
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            output = model(batch[0])
+        try:
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                output = model(batch[0])
+        except RuntimeError as failure:  # PyTorch has no LSTM in bfloat16 for processors without AVX-512
+            said = troupe("run", file("half", name, steps=1, precision="bfloat16"), "--out", "half", status=2).stderr
+            assert "cannot be trained in bfloat16 on this machine" in said and str(failure) in said, said
+            print(f"  {name}: neither PyTorch nor Troupe can, on this machine", flush=True)
+            continue
+        run("half", model=name, steps=1, precision="bfloat16")
         loss = loss_of(output.float(), batch[1]).item()
         found = next(line["train_loss"] for line in metrics("half") if line.get("train_loss") is not None)
         assert abs(found - loss) <= 1e-5 * loss, f"{name}: loss {found} instead of {loss}"

@@ -73,6 +73,7 @@ def test_dpsgd_on_a_line_whose_degrees_differ():
     check_graph('graph = "line"\nweights = "metropolis"', plain.metropolis(4, [(0, 1), (1, 2), (2, 3)]), 4)
 
 
+@thorough
 def test_dpsgd_on_edges_written_down():
     W = plain.metropolis(4, [(0, 1), (0, 2), (0, 3), (2, 3)])
     edges = '[["w0", "w1"], ["w0", "w2"], ["w0", "w3"], ["w2", "w3"]]'
@@ -114,6 +115,7 @@ def test_dpsgd_on_a_torus():
     check_graph(f'graph = "torus"\nrows = {rows}\ncolumns = {columns}', plain.metropolis(rows * columns, edges), 12)
 
 
+@thorough
 def test_dpsgd_on_a_torus_of_two_rows():
     # Up and down is the same neighbour: one edge.
     W = plain.metropolis(6, [(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5), (0, 3), (1, 4), (2, 5)])
@@ -124,6 +126,7 @@ def test_dpsgd_on_a_star():
     check_graph('graph = "star"', plain.metropolis(5, [(0, leaf) for leaf in range(1, 5)]), 5)
 
 
+@thorough
 def test_dpsgd_on_a_complete_graph():
     check_graph('graph = "complete"', plain.complete(4), 4)
 
@@ -166,6 +169,7 @@ def test_model_averaging_every_fifth_step_with_momentum_of_its_own():
           '[exchange]\nkind = "all_reduce"\nsends = "parameters"\nevery = 5', loop=STEP_FIRST)
 
 
+@thorough
 def test_model_averaging_between_which_the_run_ends():
     check(lambda workers: plain.local_sgd(workers, STEPS, every=7),
           '[exchange]\nkind = "all_reduce"\nsends = "parameters"\nevery = "7 steps"', loop=STEP_FIRST)

@@ -1036,6 +1036,7 @@ def test_guests_that_ask_too_often():
     assert weights("out") == expected
 
 
+@thorough
 def test_requests_for_the_history_take_little_memory():
     """A guest has one open request for news. Asking a thousand times, and reading nothing, gains it nothing."""
     with open_run(ENDLESS) as run:
@@ -1051,6 +1052,7 @@ def test_requests_for_the_history_take_little_memory():
         run.wait(0)
 
 
+@thorough
 def test_a_guest_that_comes_late_hears_a_long_history_and_the_end():
     with open_run(ENDLESS) as run:
         guest(run, "pause", *["lr=0.02"] * 1500)

@@ -40,6 +40,14 @@ def for_workers(name, given, count):
         made.append("workers.device=cpu")
     if "global_batch_size" in given["data"]:
         made.append(f"data.global_batch_size={16 * count}")
+    if name in ("diloco", "model_averaging", "slowmo"):
+        made.append("exchange.every=1")
+    if name == "streaming_diloco":
+        made += ["exchange.every=2", "exchange.fragments=2", "exchange.delay=1"]
+    if name == "post_local_sgd":
+        made += ["exchange.sum.until=1", "exchange.average.from=1", "exchange.average.every=1"]
+    if name == "gossip_pga":
+        made.append("exchange.average.every=2")
     if name == "easgd":
         made.append(f"exchange.alpha={0.9 / count}")
     if name == "hierarchy":
@@ -61,15 +69,21 @@ def in_bf16(name, count):
     plan = json.loads(troupe("check", file, "--json", *settings(made)).stdout)
     encoded = 0
     for exchange in plan["exchanges"]:
+        if exchange["encoding"] != "float32":
+            encoded += 1
+            continue
         key = "exchange.encoding" if len(plan["exchanges"]) == 1 else f"exchange.{exchange['name']}.encoding"
-        if exchange["sends"] == "gradient":
+        late = any(setting.startswith(f"exchange.{exchange['name']}.from=") for setting in made)
+        if exchange["sends"] == "gradient" or exchange["kind"] == "all_reduce" and not late:
             made.append(f"{key}=bf16")
             encoded += 1
             continue
         said = troupe("check", file, *settings(made), "--set", f"{key}=bf16", status=2).stderr
-        reason = "sends no messages" if exchange["kind"] == "shared" else "would round the parameters themselves"
-        assert reason in said and "remove the key" in said, said
-    print(f"  {name}, {count} workers: {encoded} of {len(plan['exchanges'])} exchanges in bf16", flush=True)
+        reason = "begins at the initial parameters" if late else {
+            "shared": "sends no messages", "gossip": "set consensus_rate"}.get(
+                exchange["kind"], "would round the parameters themselves")
+        assert reason in said and "remove " in said, said
+    print(f"  {name}, {count} workers: {encoded} of {len(plan['exchanges'])} exchanges are encoded", flush=True)
     if encoded == 0:
         return
     troupe("run", file, "--out", "one", "--overwrite", "--quiet", *settings(made))

@@ -29,13 +29,16 @@ OPTIMIZERS = {"sgd": 'name = "sgd"\nlr = 0.05\nmomentum = 0.9\n',
               "adam": 'name = "adam"\nlr = 0.002\n',
               "novograd": 'name = "novograd"\nlr = 0.01\n'}
 SCHEDULES = {"constant": "", "step": 'schedule = "step"\ndecay_epochs = [1]\n', "cosine": 'schedule = "cosine"\n'}
-TOPOLOGIES = ["all_reduce", "data_parallel", "ddp", "dpsgd_ring", "easgd", "hierarchy", "model_averaging",
-              "ring_all_reduce", "single", "star", "star_overlapped", "sync_ps", "two_nodes"]
+TOPOLOGIES = ["all_reduce", "choco", "data_parallel", "ddp", "diloco", "dpsgd_ring", "easgd", "gossip_pga", "hierarchy",
+              "int8_ddp", "model_averaging", "post_local_sgd", "powersgd", "ring_all_reduce", "single", "slowmo", "star",
+              "star_overlapped", "streaming_diloco", "sync_ps", "top_k", "two_nodes"]
 ASYNCHRONOUS = {"asgd", "hogwild", "hogwild_sparse"}
 ONE, TWO = "one process", "two nodes"
 FEW = [("all_reduce", "sgd", "constant", [ONE]), ("ddp", "adam", "cosine", [ONE]), ("sync_ps", "novograd", "step", [ONE]),
        ("two_nodes", "sgd", "step", [TWO]), ("dpsgd_ring", "adam", "constant", [ONE, TWO]),
-       ("easgd", "sgd", "cosine", [TWO, ONE])]
+       ("easgd", "sgd", "cosine", [TWO, ONE]), ("top_k", "sgd", "constant", [TWO, ONE]),
+       ("post_local_sgd", "sgd", "cosine", [ONE, TWO]), ("powersgd", "sgd", "constant", [ONE, TWO]),
+       ("streaming_diloco", "adam", "constant", [TWO, ONE])]
 
 
 @dataclasses.dataclass

@@ -15,3 +15,10 @@
 #undef CHECK_GE
 
 #include <doctest/doctest.h>
+
+// doctest prints what a lambda has captured, which Clang before 16 cannot do with a structured binding.
+#undef CAPTURE
+#define CAPTURE_AS(value, name) \
+  const auto& name = value;     \
+  DOCTEST_INFO(#value " := ", name)
+#define CAPTURE(value) CAPTURE_AS(value, DOCTEST_ANONYMOUS(CAPTURED_))

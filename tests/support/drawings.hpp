@@ -76,7 +76,7 @@ inline plan served(std::uint32_t workers, std::uint32_t servers) {
   for (std::uint32_t rank = 0; rank < workers; ++rank)
     for (std::uint32_t i = 0; i < servers; ++i) {
       edges.push_back({rank, workers + i, 1, 1024});
-      edges.push_back({workers + i, rank, 1, 1024, 1, 256});
+      edges.push_back({.from = workers + i, .to = rank, .messages = 1, .bytes = 1024, .elements = 256});
     }
   auto plan = plan_of(workers, edges);
   plan.exchanges[0].nature.servers = servers;

@@ -7,6 +7,7 @@
 #include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -90,8 +91,11 @@ setting_values drawn_combination(const exchange_kind& kind, random_stream& rando
 void draw_numbers(drawn_exchange& of, random_stream& random) {
   const auto names = members_of(of);
   const auto members = static_cast<std::uint32_t>(names.size());
+  const auto is_of_fragments = [](const auto& row) {
+    return row.name == "fragments" || row.name == "delay" || row.name == "mix";
+  };
   for (const auto& row : of.kind->settings)
-    if (const auto number = drawn_number(row, members, random); number && random.below(2) == 0)
+    if (const auto number = drawn_number(row, members, random); number && !is_of_fragments(row) && random.below(2) == 0)
       of.settings.insert_or_assign(row.name, *number);
   if (!of.kind->check) return;
   for (int attempt = 0; attempt < 200; ++attempt) {
@@ -122,7 +126,20 @@ void draw_rest(drawn_exchange& of, random_stream& random) {
   of.every = of.sends == slot::parameters && random.below(2) == 0 ? 2 : 1;
   if (of.sends == slot::parameters && random.below(3) > 0) of.before_apply = random.below(2) == 0;
   of.every_of_groups = 1 + random.below(2);
+  const auto codec = codec_of(encoding_named(of.encoding)).nature();
+  if (codec.takes_rank) of.rank = 1 + static_cast<std::int64_t>(random.below(2));
+  if (codec.takes_ratio) of.ratio = std::array{0.01, 0.25, 1.0}[random.below(3)];
+  if (of.encoding != encoding_names().front() && !codec.requires_feedback && random.below(2) == 0)
+    of.feedback = random.below(2) == 0;
   draw_numbers(of, random);
+  if (of.sends == slot::parameters && of.kind->name == "all_reduce" && random.below(3) == 0) {  // streaming DiLoCo
+    of.every = 2;
+    of.before_apply = false;
+    of.settings["fragments"] = static_cast<std::int64_t>(1 + random.below(2));
+    of.settings["delay"] = static_cast<std::int64_t>(random.below(2));
+    of.settings["mix"] = std::array{0.0, 0.25}[random.below(2)];
+    of.settings.erase("buffers");
+  }
 }
 
 }  // namespace
@@ -134,6 +151,7 @@ std::vector<drawn_kind> draw_exchanges(std::uint64_t count) {
     if (kind.name == "remote") continue;  // its rule is in another program: see tests/processes/remote.py
     for (const auto& carried : kind.carries) {
       for (const auto& encoding : encoding_names()) {
+        const auto enough = encoding == "float32" || encoding == "bf16" ? count : (count + 7) / 8;
         random_stream random{data::keyed(5, data::purpose::digits, all.size())};
         auto& drawn = all.emplace_back(drawn_kind{.kind = &kind, .sends = carried.sends, .encoding = encoding});
         const auto draw = [&](const setting_values& choices, std::uint32_t workers, bool in_groups, bool of_many) {
@@ -150,7 +168,7 @@ std::vector<drawn_kind> draw_exchanges(std::uint64_t count) {
           else
             drawn.refused += 1;
         };
-        while (drawn.accepted.size() < count && drawn.refused < 8 * count) {
+        while (drawn.accepted.size() < enough && drawn.refused < 24 * count) {
           const auto choices = drawn_combination(kind, random);
           const auto workers = 2 + static_cast<std::uint32_t>(random.below(most_workers - 1));
           const auto in_groups = random.below(4) == 0, of_many = random.below(4) == 0;
@@ -166,6 +184,19 @@ std::vector<drawn_kind> draw_exchanges(std::uint64_t count) {
   }
   return all;
 }
+
+namespace {
+
+/// Returns the keys of a drawn encoding.
+std::string encoding_of(const drawn_exchange& of) {
+  auto text = "encoding = " + topology::to_toml(of.encoding) + "\n";
+  if (of.rank) text += "rank = " + std::to_string(*of.rank) + "\n";
+  if (of.ratio) text += "ratio = " + topology::to_toml(setting_value{*of.ratio}) + "\n";
+  if (of.feedback) text += "feedback = " + topology::to_toml(setting_value{*of.feedback}) + "\n";
+  return text;
+}
+
+}  // namespace
 
 std::string file_of(const drawn_exchange& of, bool on_nodes) {
   const auto gradient = of.sends == slot::gradient;
@@ -185,10 +216,10 @@ std::string file_of(const drawn_exchange& of, bool on_nodes) {
       text += "\"w" + std::to_string(rank) + "\", ";
     text += "]\n";
     if (of.every_of_groups > 1) text += "every = " + std::to_string(of.every_of_groups) + "\n";
-    if (gradient) text += "encoding = \"" + of.encoding + "\"\n";
+    if (gradient) text += encoding_of(of);
   }
   text += "[[exchange]]\nname = \"exchange\"\nkind = \"" + of.kind->name + "\"\nsends = \"" + name_of(of.sends) +
-          "\"\nencoding = \"" + of.encoding + "\"\n";
+          "\"\n" + encoding_of(of);
   if (of.every > 1) text += "every = " + std::to_string(of.every) + "\n";
   if (of.in_groups) text += "members = " + topology::to_toml(groups) + "\n";
   for (const auto& [key, value] : of.settings) text += key + " = " + topology::to_toml(value) + "\n";
@@ -206,7 +237,10 @@ std::optional<plan> plan_of(const drawn_exchange& of, bool on_nodes, std::int64_
 }
 
 std::string name_of(const drawn_exchange& of) {
-  std::string text = of.kind->name + " of " + name_of(of.sends) + ", " + of.encoding + ", " +
+  std::string text = of.kind->name + " of " + name_of(of.sends) + ", " + of.encoding +
+                     (of.rank ? " of rank " + std::to_string(*of.rank) : "") +
+                     (of.ratio ? " of " + topology::to_toml(setting_value{*of.ratio}) : "") +
+                     (of.feedback ? *of.feedback ? " with feedback" : " without feedback" : "") + ", " +
                      std::to_string(of.workers) + " workers" +
                      (of.in_groups ? " in groups, which agree every " + std::to_string(of.every_of_groups) : "") +
                      (of.of_many ? ", many parameters" : "") + ", every " + std::to_string(of.every) +

@@ -25,6 +25,9 @@ struct drawn_exchange {
   bool in_groups{false};             ///< Whether its members are groups of workers, each with an all_reduce of its own.
   std::uint64_t every_of_groups{1};  ///< Interval of these all_reduces; above 1, the workers of a group differ.
   std::optional<bool> before_apply{};  ///< Whether it precedes "apply" in the loop; empty for the default.
+  std::optional<std::int64_t> rank{};  ///< Rank of the approximations that the encoding sends.
+  std::optional<double> ratio{};       ///< Share of the values that the encoding sends.
+  std::optional<bool> feedback{};      ///< Whether what the encoding loses is sent later; empty for its default.
   bool of_many{false};                 ///< Whether the model has more than 16 Ki parameters, rather than some 3,000.
 };
 
@@ -38,9 +41,9 @@ struct drawn_kind {
 };
 
 /// Draws exchanges of each registered kind, of each slot that it can send, in each encoding, until `count` are accepted
-/// or eight times as many are refused: a function of the registry alone. If `count` is 0, draws one with each
-/// combination of choices and booleans, for each number of workers from 2 to 17, with and without groups, with few and
-/// many parameters.
+/// or 24 times as many are refused; of further encodings than bf16, an eighth. A function of the registry alone. If
+/// `count` is 0, draws one with each combination of choices and booleans, for each number of workers from 2 to 17, with
+/// and without groups, with few and many parameters.
 std::vector<drawn_kind> draw_exchanges(std::uint64_t count);
 
 /// Returns the file of a run of four steps on the digits, on nodes or in one process.

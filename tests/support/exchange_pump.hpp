@@ -14,6 +14,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -46,6 +47,14 @@ inline at::Tensor noise(std::int64_t count, std::uint64_t a, std::uint64_t b) {
   auto values = at::empty({count});
   for (std::int64_t i = 0; i < count; ++i) values.data_ptr<float>()[i] = static_cast<float>(random.between(-1, 1));
   return values;
+}
+
+/// Returns `values`, laid out like this, with zeros in the padding behind parameters, where every flat tensor has them.
+inline at::Tensor without_padding(const models::flat_layout& layout, const at::Tensor& values) {
+  auto result = at::zeros_like(values);
+  for (const auto& entry : layout.parameters)
+    result.narrow(0, entry.first, entry.count).copy_(values.narrow(0, entry.first, entry.count));
+  return result;
 }
 
 /// Returns whether all elements are `value`.

@@ -17,7 +17,7 @@ class fixed_point final : public codec {
   at::ScalarType payload_type() const override { return at::kChar; }
   std::int64_t max_bytes(std::int64_t elements) const override { return elements; }
 
-  at::Tensor encode(const at::Tensor& values, at::Tensor& /*memory*/) const override {
+  at::Tensor encode(const at::Tensor& values, const encoding_task& /*task*/) const override {
     return values.mul(64).round().clamp(-127, 127).to(at::kChar);
   }
 

@@ -111,13 +111,13 @@ def main(tests):
             print(f"{name[5:].replace('_', ' ')}: left out of the sample")
             continue
         begin = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="troupe-test-") as folder:
+        with tempfile.TemporaryDirectory(prefix="troupe-test-", ignore_cleanup_errors=True) as folder:
             home = os.getcwd()
             os.chdir(folder)
             try:
                 test()
                 verdict = "passed"
-            except (AssertionError, OSError, subprocess.SubprocessError, ValueError, KeyError, IndexError) as error:
+            except (AssertionError, OSError, RuntimeError, subprocess.SubprocessError, ValueError, LookupError) as error:
                 failed += 1
                 line = error.__traceback__
                 while line.tb_next:

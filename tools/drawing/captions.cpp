@@ -1,7 +1,11 @@
 #include "troupe/tools/drawing/captions.hpp"
 
+#include "troupe/algorithms/exchange/around/codec.hpp"
+#include "troupe/algorithms/exchange/around/streaming.hpp"
+#include "troupe/files/text.hpp"
 #include "troupe/runtime/plan/devices.hpp"
 #include "troupe/runtime/support/units.hpp"
+#include "troupe/runtime/topology/value.hpp"
 #include "troupe/tools/drawing/ties.hpp"
 
 #include <algorithm>
@@ -87,8 +91,7 @@ std::string what_of(const plan& plan, const planned_exchange& exchange) {
   return exchange.name + ": " + exchange.kind->name + choices_of(exchange) + " of the " +
          (exchange.of_norms ? "statistics" : name_of(sends)) +
          (answers == sends ? "" : ", answered with the " + name_of(answers)) +
-         (exchange.due.every > 1 ? ", every " + grouped(exchange.due.every) + " steps" : "") +
-         (remark.empty() ? "" : "; " + remark);
+         (when_of(exchange).empty() ? "" : ", " + when_of(exchange)) + (remark.empty() ? "" : "; " + remark);
 }
 
 std::string cost_of(const plan& plan, const picture& drawn, std::size_t place) {
@@ -123,7 +126,7 @@ std::string cost_of(const plan& plan, const picture& drawn, std::size_t place) {
 constexpr double panel_width = 625, page_width = 670;
 
 void add(lines_of_text& lines, const std::string& text, double size, const std::string& colour, double width) {
-  for (const auto& line : wrapped(text, size, width)) lines.push_back(font(size, colour, line));
+  for (const auto& line : wrapped(text, size, width)) lines.push_back({size, colour, line});
 }
 
 }  // namespace
@@ -197,6 +200,31 @@ std::vector<note> hub_text_of(const plan& plan, const picture& drawn) {
     text.push_back({grouped(static_cast<std::uint64_t>(edges)) + " edges of " + range_of(drawn.ties, place), colour});
   }
   return text;
+}
+
+std::string when_of(const planned_exchange& exchange) {
+  const auto& due = exchange.due;
+  std::vector<std::string> words;
+  const auto streams = streaming_of(exchange.settings).is_used();
+  if (due.stamps && !streams) words.push_back(counted(due.stamps->size(), "time") + ",");
+  if (due.every > 1 || (due.stamps && !streams)) words.push_back("every " + counted(due.every, "step"));
+  if (due.stamps && !streams) words.push_back("and less often as the learning rate falls");
+  const auto regular = make_cadence(due.every, due.lead > 0, exchange.nature.due_from_start);
+  if (due.first > regular.first) words.push_back("from step " + grouped(due.first + 1 - due.lead));
+  if (due.last < cadence::never) words.push_back("until step " + grouped(due.last + 1 - due.lead));
+  return text::joined(words, " ");
+}
+
+std::string encoding_of(const encoding_options& options) {
+  const auto nature = codec_of(options.how).nature();
+  auto words = "encoding = " + codec_of(options.how).name();
+  if (nature.takes_ratio) words += ", ratio = " + topology::to_toml(options.ratio);
+  if (nature.takes_rank) words += ", rank = " + std::to_string(options.rank);
+  if (options.feedback) words += ", feedback";
+  if (options.momentum_correction > 0)
+    words += ", momentum_correction = " + topology::to_toml(options.momentum_correction);
+  if (options.after > 0) words += ", after " + counted(options.after, "step") + " of float32";
+  return words;
 }
 
 }  // namespace troupe

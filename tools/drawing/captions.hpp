@@ -9,11 +9,17 @@
 
 namespace troupe {
 
-/// Lines of HTML, each no wider than a drawing.
-using lines_of_text = std::vector<std::string>;
+/// Lines of text, each no wider than a drawing.
+using lines_of_text = std::vector<words>;
 
 /// Returns whether the edges change from one exchange to the next.
 bool changes(const exchange_traffic& traffic);
+
+/// Returns in which steps an exchange takes place, such as "every 8 steps from step 101"; empty if in all.
+std::string when_of(const planned_exchange& exchange);
+
+/// Returns how messages are encoded, in the words of a topology file.
+std::string encoding_of(const encoding_options& options);
 
 /// Returns the lines between the title and the drawing. `where`: a note on the nodes; may be empty.
 lines_of_text subtitle_of(const plan& plan, const std::string& where);

@@ -2,6 +2,7 @@
 #include "troupe/files/text.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/value.hpp"
+#include "troupe/tools/drawing/captions.hpp"
 #include "troupe/tools/drawing/describe.hpp"
 
 #include <algorithm>
@@ -208,7 +209,8 @@ void describe_exchange(page& page, const plan& plan, const planned_exchange& exc
     words.back() += " in " + std::to_string(exchange.buckets.size()) + " buckets";
   if (exchange.carries.answers != exchange.carries.sends)
     words.push_back("answers with the " + name_of(exchange.carries.answers));
-  if (exchange.due.every > 1) words.push_back("every " + counted(exchange.due.every, "step"));
+  if (const auto when = when_of(exchange); !when.empty()) words.push_back(when);
+  if (exchange.codec.how != encoding::float32) words.push_back(encoding_of(exchange.codec));
   for (const auto& [name, value] : exchange.settings) words.push_back(name + " = " + text_of(value));
   page.line(exchange.name, text::joined(words, ", "));
   describe_choices(page, plan.traffic_of(exchange));

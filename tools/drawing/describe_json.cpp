@@ -1,4 +1,5 @@
 // Describes a plan as JSON for programs. docs/outputs.md explains the keys.
+#include "troupe/algorithms/exchange/around/codec.hpp"
 #include "troupe/files/json.hpp"
 #include "troupe/runtime/plan/batches.hpp"
 #include "troupe/tools/drawing/describe.hpp"
@@ -18,6 +19,20 @@ constexpr std::size_t matrix_in_json_max = 64;
 
 json whole_if_it_is(double number) {
   return number == std::floor(number) ? json(rounded(number)) : json(number);
+}
+
+std::string kind_name_of(models::sample_kind kind) {
+  switch (kind) {
+    case models::sample_kind::images:
+      return "images";
+    case models::sample_kind::numbers:
+      return "numbers";
+    case models::sample_kind::characters:
+      return "tokens";
+    case models::sample_kind::sparse:
+      return "sparse";
+  }
+  return {};
 }
 
 json json_of(const plan& plan, const planned_exchange& exchange) {
@@ -50,11 +65,16 @@ json json_of(const plan& plan, const planned_exchange& exchange) {
   const auto* mixing = exchange.mixing() ? exchange.mixing()->constant() : nullptr;
   const auto rates = mixing ? rules::rates_of(*mixing) : std::nullopt;
   const bool shown = mixing && mixing->rows.size() <= matrix_in_json_max;
+  const auto nature = codec_of(exchange.codec.how).nature();
   return {{"name", exchange.name},
           {"kind", exchange.kind->name},
           {"sends", name_of(exchange.carries.sends)},
           {"answers", name_of(exchange.carries.answers)},
           {"every", exchange.due.every},
+          {"encoding", codec_of(exchange.codec.how).name()},
+          {"ratio", nature.takes_ratio ? json(exchange.codec.ratio) : json()},
+          {"rank", nature.takes_rank ? json(exchange.codec.rank) : json()},
+          {"feedback", exchange.codec.feedback},
           {"members", members},
           {"servers", servers},
           {"settings", settings},
@@ -156,6 +176,8 @@ std::string describe_json(const plan& plan) {
                     {"parameters", plan.layout.parameter_count},
                     {"data", plan.data->name},
                     {"training_samples", plan.sampling.samples},
+                    {"sample_shape", plan.shape.input},
+                    {"sample_kind", kind_name_of(plan.facts.kind)},
                     {"evaluated", evaluated_of(plan)},
                     {"classes_of_a_worker", classes_of_a_worker(plan)},
                     {"sparsity", sparsity_of(plan)},

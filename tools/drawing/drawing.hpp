@@ -19,16 +19,16 @@ enum class drawn_parts {
   wiring,  ///< Without the title, the evaluator, the coordinator and the recorder.
 };
 
-/// Draws the wiring in Graphviz's DOT language: up to 64 actors in full; beyond that, one box per node for up to 20
-/// nodes, or one box for all workers. In a full drawing, each edge of the plan is an edge of the DOT text; in a
+/// Draws the wiring as SVG, with dark colours for dark pages: up to 64 actors in full; beyond that, one box per node
+/// for up to 20 nodes, or one box for all workers.
+std::string to_svg(const plan& plan, drawn_parts parts = drawn_parts::all);
+
+/// Draws the same in Graphviz's DOT language. In a full drawing, each edge of the plan is an edge of the DOT text; in a
 /// summary, each pair of boxes has one for each direction and exchange. Some edges are invisible because they are
 /// bundled.
 std::string to_dot(const plan& plan, drawn_parts parts = drawn_parts::all);
 
-/// Renders DOT to SVG, with dark colours for dark pages. Throws std::runtime_error.
-std::string to_svg(const std::string& dot);
-
-/// Returns the whole wiring as SVG: graph.svg of a results folder. Throws std::runtime_error.
+/// Returns the whole wiring as SVG: graph.svg of a results folder.
 std::string svg_of(const plan& plan);
 
 }  // namespace troupe

@@ -32,9 +32,4 @@ point leaving(const rectangle& box, point inside, point way, double gap) {
   return inside + t * way;
 }
 
-double width_of(const std::string& text, double size) {
-  const auto letters = std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; });
-  return 0.56 * size * static_cast<double>(letters);
-}
-
 }  // namespace troupe

@@ -94,7 +94,4 @@ constexpr double width_max = 760, small_text = 11;
 /// Space between the units and the edges of the drawing, left and right together.
 constexpr double margins = 92;
 
-/// Returns an estimate of the width of a text: the font is not known here.
-double width_of(const std::string& text, double size);
-
 }  // namespace troupe

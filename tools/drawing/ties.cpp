@@ -68,10 +68,6 @@ curve arc_of(const picture& drawn, const tie& tie) {
   return {first, first + 1.25 * tie.bow, last + 1.25 * tie.bow, last};
 }
 
-std::string attributes(const std::string& exchange, std::uint64_t bytes) {
-  return "exchange=\"" + exchange + "\", bytes=" + std::to_string(bytes);
-}
-
 /// Draws a tie as one line, with an edge for each direction: the first edge is the line, the second is invisible.
 void draw_tie(canvas& drawing, const picture& drawn, const tie& tie, const std::string& exchange, bool dense) {
   const auto way = tie.bow.x == 0 && tie.bow.y == 0 ? line_of(drawn, tie) : arc_of(drawn, tie);
@@ -81,23 +77,23 @@ void draw_tie(canvas& drawing, const picture& drawn, const tie& tie, const std::
                      tie.b != first_unit_of(drawn, tie.exchange);
   const bool unseen = style == tie_style::bundle || style == tie_style::bus;
   const double head = faint ? 0 : dense ? 7 : 9;
-  const std::string look =
-      "color=\"" + std::string(colours::of_exchange(tie.exchange)) + (faint ? "38" : "") + "\", penwidth=" +
-      (faint   ? "1.2"
-       : dense ? "1.4"
-               : "1.8") +
-      ", arrowsize=" + (dense ? "0.7" : "0.9") + ", " + (drawn.changing[tie.exchange] ? "style=dashed, " : "");
+  const pen pen{.colour = colours::of_exchange(tie.exchange),
+                .width = faint   ? 1.2
+                         : dense ? 1.4
+                                 : 1.8,
+                .dashed = drawn.changing[tie.exchange],
+                .faint = faint};
   const auto& [a, b] = std::tie(drawn.units[tie.a].name, drawn.units[tie.b].name);
-  const auto there = attributes(exchange, tie.bytes_there), back = attributes(exchange, tie.bytes_back);
+  const edge_facts there{exchange, tie.bytes_there}, back{exchange, tie.bytes_back};
   const bool two_headed = is_both_ways(tie) || sends_nothing(tie);
   if (unseen) {
     if (tie.there) drawing.unseen_edge(a, b, way, there);
     if (tie.back) drawing.unseen_edge(b, a, backwards, back);
   } else if (tie.there) {
-    drawing.edge(a, b, way, {two_headed ? head : 0, head}, look + there);
+    drawing.edge(a, b, way, {two_headed ? head : 0, head}, pen, there);
     if (tie.back) drawing.unseen_edge(b, a, backwards, back);
   } else {
-    drawing.edge(b, a, backwards, {two_headed ? head : 0, head}, look + back);
+    drawing.edge(b, a, backwards, {two_headed ? head : 0, head}, pen, back);
   }
   if (!has_labels(drawn) || sends_nothing(tie)) return;
   const auto region = drawn.units[tie.a].region;
@@ -105,7 +101,7 @@ void draw_tie(canvas& drawing, const picture& drawn, const tie& tie, const std::
   drawing.label("traffic " + std::to_string(tie.a) + " " + std::to_string(tie.b) + " " + std::to_string(tie.exchange),
                 middle_of(drawn, tie, way.first, way.last),
                 in_frame ? drawn.regions[region].colours->fill : colours::panel,
-                font(small_text, colours::of_exchange(tie.exchange), amount(tie)));
+                {small_text, colours::of_exchange(tie.exchange), amount(tie)});
 }
 
 std::vector<std::size_t> exchanges_drawn_as(const picture& drawn, tie_style style) {
@@ -128,8 +124,8 @@ void draw_bundles(canvas& drawing, const picture& drawn) {
       const auto aside = 8 * (static_cast<double>(i) - (static_cast<double>(bundles.size()) - 1) / 2);
       const point shift{-way.y / length * aside, way.x / length * aside};
       drawing.stroke(leaving(box_of(drawn, unit), from + shift, way, gap),
-                     leaving(*drawn.hub, centre + shift, -1 * way, gap), {8, 8}, colours::of_exchange(bundles[i]), 1.6,
-                     drawn.changing[bundles[i]] ? "dashed" : "solid");
+                     leaving(*drawn.hub, centre + shift, -1 * way, gap), {8, 8},
+                     {colours::of_exchange(bundles[i]), 1.6, drawn.changing[bundles[i]]});
     }
   }
   drawing.panel(*drawn.hub, colours::page, colours::of_exchange(bundles.front()));
@@ -137,7 +133,7 @@ void draw_bundles(canvas& drawing, const picture& drawn) {
   for (std::size_t i = 0; i < drawn.hub_text.size(); ++i) {
     const auto below = line * (static_cast<double>(i) - (static_cast<double>(drawn.hub_text.size()) - 1) / 2);
     drawing.text("hub " + std::to_string(i), centre - point{0, below},
-                 font(small_text + 0.5, drawn.hub_text[i].colour, drawn.hub_text[i].text));
+                 {small_text + 0.5, drawn.hub_text[i].colour, drawn.hub_text[i].text});
   }
 }
 
@@ -153,11 +149,11 @@ void draw_bus(canvas& drawing, const picture& drawn) {
       const bool its_own = drawn.units[unit].server || (bar == 0 ? at.y > height : at.y < height);
       if (!its_own) continue;
       const point end{at.x, height};
-      drawing.stroke(leaving(box_of(drawn, unit), at, end - at, gap), end, {8, 0}, colour, 1.6);
+      drawing.stroke(leaving(box_of(drawn, unit), at, end - at, gap), end, {8, 0}, {colour, 1.6});
       if (!reach) reach = rectangle{end, end};
       include(*reach, {end, end});
     }
-    if (reach) drawing.stroke(reach->low - point{8, 0}, reach->high + point{8, 0}, {}, colour, 4);
+    if (reach) drawing.stroke(reach->low - point{8, 0}, reach->high + point{8, 0}, {}, {colour, 4});
   }
 }
 

@@ -2,14 +2,11 @@
 
 #include "troupe/files/error.hpp"
 #include "troupe/runtime/support/sha256.hpp"
+#include "troupe/tools/fetch/http_get.hpp"
 #include "troupe/tools/fetch/unpack.hpp"
 
-#include <curl/curl.h>
-
-#include <array>
 #include <fstream>
-#include <memory>
-#include <mutex>
+#include <string_view>
 #include <system_error>
 
 namespace troupe::fetch {
@@ -24,75 +21,40 @@ std::uint64_t size_of(const fs::path& path) {
   return failed ? 0 : bytes;
 }
 
-/// A download in progress.
-struct transfer {
-  const remote_file& file;
-  const progress& tell;
-  std::ofstream out;
-  std::uint64_t bytes{0};  ///< Bytes of the file on disk, including those of earlier downloads.
-  bool too_long{false};
-  bool disk_failed{false};
-};
-
-std::size_t receive(char* data, std::size_t size, std::size_t count, void* user) {
-  auto& to = *static_cast<transfer*>(user);
-  const auto length = size * count;
-  // A mirror that sends more than the file's size would fill the disk with something else.
-  to.too_long = to.bytes + length > to.file.bytes;
-  if (to.too_long) return 0;
-  to.out.write(data, static_cast<std::streamsize>(length));
-  to.disk_failed = !to.out;
-  if (to.disk_failed) return 0;
-  to.bytes += length;
-  if (to.tell) to.tell(to.file, to.bytes);
-  return length;
-}
-
 /// How a download ended.
 struct ending {
-  std::string failure;        ///< What went wrong; empty if the server sent everything.
-  bool cannot_resume{false};  ///< The server cannot resume in the middle of this file.
+  std::string failure;      ///< What went wrong; empty if the server sent everything.
+  bool starts_over{false};  ///< The server cannot resume in the middle of this file.
 };
 
 /// Appends the missing bytes to `part`.
 ending download(const std::string& url, const fs::path& part, const remote_file& file, const progress& tell) {
-  static std::once_flag once;
-  std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
-  const std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> curl(curl_easy_init(), &curl_easy_cleanup);
-  if (!curl) throw fetch_error("cannot initialise libcurl");
-  const auto on_disk = size_of(part);
-  transfer to{
-      .file = file, .tell = tell, .out = std::ofstream(part, std::ios::binary | std::ios::app), .bytes = on_disk};
-  if (!to.out) return {"cannot write " + part.string()};
-  std::array<char, CURL_ERROR_SIZE> detail{};
-  auto* handle = curl.get();
-  curl_easy_setopt(handle, CURLOPT_URL, url.c_str());
-  curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 1L);
-  curl_easy_setopt(handle, CURLOPT_MAXREDIRS, 5L);
-  curl_easy_setopt(handle, CURLOPT_FAILONERROR, 1L);
-  curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, 15L);
-  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);  // less than a byte a second ...
-  curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, 30L);  // ... for so long is a stall
-  curl_easy_setopt(handle, CURLOPT_RESUME_FROM_LARGE, static_cast<curl_off_t>(on_disk));
-  curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, &receive);
-  curl_easy_setopt(handle, CURLOPT_WRITEDATA, &to);
-  curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, detail.data());
-  const auto result = curl_easy_perform(handle);
-  to.out.close();
-  if (to.bytes == 0) fs::remove(part);
-  if (to.too_long) {
-    fs::remove(part);
-    return {"sent more than the expected " + std::to_string(file.bytes) + " bytes"};
+  auto bytes = size_of(part);
+  std::ofstream out(part, std::ios::binary | std::ios::app);
+  if (!out) return {"cannot write " + part.string()};
+  bool too_long = false;
+  ending end;
+  try {
+    http_get(url, bytes, [&](std::string_view piece) {
+      // A mirror that sends more than the file's size would fill the disk with something else.
+      too_long = bytes + piece.size() > file.bytes;
+      if (too_long) return false;
+      out.write(piece.data(), static_cast<std::streamsize>(piece.size()));
+      if (!out) return false;
+      bytes += piece.size();
+      if (tell) tell(file, bytes);
+      return true;
+    });
+  } catch (const cannot_resume& reason) {
+    end = {reason.what(), true};
+  } catch (const http_error& reason) {
+    end = {reason.what()};
   }
-  if (to.disk_failed || !to.out) return {"cannot write " + part.string() + ": is the disk full?"};
-  if (result == CURLE_OK) return {};
-  long status = 0;
-  curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
-  constexpr long range_not_satisfiable = 416;
-  return {detail[0] != '\0' ? detail.data() : curl_easy_strerror(result),
-          result == CURLE_RANGE_ERROR || status == range_not_satisfiable};
+  out.close();
+  if (bytes == 0 || too_long) fs::remove(part);
+  if (too_long) return {"sent more than the expected " + std::to_string(file.bytes) + " bytes"};
+  if (!out) return {"cannot write " + part.string() + ": is the disk full?"};
+  return end;
 }
 
 /// Completes `part` from one mirror. Returns what went wrong, or "".
@@ -103,7 +65,7 @@ std::string fetch_from(const std::string& mirror, const fs::path& part, const re
     const auto before = size_of(part);
     if (before < file.bytes) {
       const auto end = download(mirror + file.name, part, file, tell);
-      if (first && end.cannot_resume) {
+      if (first && end.starts_over) {
         fs::remove(part);
         continue;
       }

@@ -221,16 +221,21 @@ window window_of(const plan& plan, std::uint64_t steps) {
     const auto stamp_of_first = last - steps + exchange.due.lead;
     return exchange.due.next_due(stamp_of_first) < stamp_of_first + steps;
   };
+  const auto happening = [&](std::uint64_t last) {
+    return static_cast<std::size_t>(std::count_if(plan.exchanges.begin(), plan.exchanges.end(),
+                                                  [&](const auto& exchange) { return happens(exchange, last); }));
+  };
+  // The first steps with as many of the exchanges as possible.
   window result;
   result.last_step = steps;
-  while (result.last_step < most_steps_before + steps &&
-         !std::all_of(plan.exchanges.begin(), plan.exchanges.end(),
-                      [&](const auto& exchange) { return happens(exchange, result.last_step); }))
-    ++result.last_step;
+  auto most = happening(steps);
+  for (auto last = steps + 1; last <= most_steps_before + steps && most < plan.exchanges.size(); ++last) {
+    if (happening(last) <= most) continue;
+    result.last_step = last;
+    most = happening(last);
+  }
   for (const auto& exchange : plan.exchanges)
-    if (!happens(exchange, result.last_step))
-      result.left_out.push_back(exchange.name + ", which does not happen in the first " + grouped(result.last_step) +
-                                " steps");
+    if (!happens(exchange, result.last_step)) result.left_out.push_back(exchange.name);
   if (const auto* norms = plan.norms())
     result.left_out.push_back("the messages of " + norms->name + ", which are sent while gradients are computed");
   if (!plan.faults.empty()) result.left_out.emplace_back("faults");

@@ -1,5 +1,6 @@
 #include "troupe/tools/watching/facts.hpp"
 
+#include "troupe/algorithms/exchange/around/streaming.hpp"
 #include "troupe/runtime/emulation/network.hpp"
 #include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/telemetry/display.hpp"
@@ -20,10 +21,11 @@ std::vector<edge_facts> edges_of(const plan& plan) {
       return id < plan.workers ? "w" + std::to_string(id)
                                : exchange.name + " s" + std::to_string(id - exchange.first_server);
     };
+    const auto per_step = streaming_of(exchange.settings).per_step(exchange.due, plan.steps);
     for (const auto& edge : plan.traffic_of(exchange).edges) {
       const auto both = name(edge.from) + "->" + name(edge.to);
       auto& total = by_name.try_emplace(both, edge_facts{.name = both, .from = edge.from, .to = edge.to}).first->second;
-      total.bytes += edge.used * static_cast<double>(edge.bytes) / static_cast<double>(exchange.due.every);
+      total.bytes += edge.used * static_cast<double>(edge.bytes) * per_step;
     }
     if (by_name.size() > edges_max) return {};
   }

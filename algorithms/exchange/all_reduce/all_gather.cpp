@@ -62,9 +62,9 @@ route all_gather() {
   return {
       .make_member = [](const member_options& options) { return make_gathering_member(options, rules::mean_in_order); },
       .list_messages =
-          [](std::uint32_t n, std::int64_t total, const message_counter& count) {
+          [](std::uint32_t n, const models::flat_layout& layout, const message_counter& count) {
             for (std::uint32_t from = 0; from < n; ++from)
-              for (std::uint32_t i = 1; i < n; ++i) count(from, (from + i) % n, total);
+              for (std::uint32_t i = 1; i < n; ++i) count(from, (from + i) % n, layout.parameter_end);
           }};
 }
 

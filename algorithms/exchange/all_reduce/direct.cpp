@@ -127,9 +127,9 @@ route direct() {
             return std::make_unique<direct_member>(options);
           },
           .list_messages =
-              [](std::uint32_t n, std::int64_t total, const message_counter& count) {
+              [](std::uint32_t n, const models::flat_layout& layout, const message_counter& count) {
                 std::uint32_t owner = 0;
-                for (const auto& shard : rules::even_ranges(total, n)) {
+                for (const auto& shard : rules::even_ranges(layout.parameter_end, n, layout.cut_multiple)) {
                   for (std::uint32_t i = 1; i < n; ++i) {
                     count((owner + i) % n, owner, shard.count);
                     count(owner, (owner + i) % n, shard.count);

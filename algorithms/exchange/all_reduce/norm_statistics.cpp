@@ -30,7 +30,7 @@ exchange_kind make_kind() {
     const auto add = [&](std::uint32_t from, std::uint32_t to, std::int64_t elements) {
       edges.push_back({from, to, 1, static_cast<std::uint64_t>(elements) * sizeof(float)});
     };
-    all_reduce::all_gather().list_messages(world_size, layout.parameter_end, add);
+    all_reduce::all_gather().list_messages(world_size, layout, add);
     return edges;
   };
   return kind;

@@ -156,9 +156,9 @@ class passing_member final : public member {
   std::map<std::uint64_t, progress> steps_;
 };
 
-void list_messages(std::uint32_t n, std::int64_t total, bool back, const message_counter& count) {
+void list_messages(std::uint32_t n, const models::flat_layout& layout, bool back, const message_counter& count) {
   std::uint32_t shard = 0;
-  for (const auto& range : rules::even_ranges(total, back ? 1 : n)) {
+  for (const auto& range : rules::even_ranges(layout.parameter_end, back ? 1 : n, layout.cut_multiple)) {
     const auto way = way_of(shard++, n, back);
     for (std::uint32_t hop = 0; hop + 1 < n; ++hop) {
       count(way.sum_at(hop), way.sum_at(hop + 1), range.count);
@@ -170,17 +170,19 @@ void list_messages(std::uint32_t n, std::int64_t total, bool back, const message
 }  // namespace
 
 route chain() {
-  return {.make_member = [](const member_options& options) -> std::unique_ptr<member> {
-            return std::make_unique<passing_member>(options, true);
-          },
-          .list_messages = [](auto n, auto total, const auto& count) { list_messages(n, total, true, count); }};
+  return {
+      .make_member = [](const member_options& options) -> std::unique_ptr<member> {
+        return std::make_unique<passing_member>(options, true);
+      },
+      .list_messages = [](auto n, const auto& layout, const auto& count) { list_messages(n, layout, true, count); }};
 }
 
 route ring() {
-  return {.make_member = [](const member_options& options) -> std::unique_ptr<member> {
-            return std::make_unique<passing_member>(options, false);
-          },
-          .list_messages = [](auto n, auto total, const auto& count) { list_messages(n, total, false, count); }};
+  return {
+      .make_member = [](const member_options& options) -> std::unique_ptr<member> {
+        return std::make_unique<passing_member>(options, false);
+      },
+      .list_messages = [](auto n, const auto& layout, const auto& count) { list_messages(n, layout, false, count); }};
 }
 
 }  // namespace troupe::all_reduce

@@ -21,8 +21,8 @@ using message_counter = std::function<void(std::uint32_t from, std::uint32_t to,
 /// One route for the sums.
 struct route {
   std::unique_ptr<member> (*make_member)(const member_options&);
-  /// Calls `count` for every message of one step among n workers with `total` elements of gradient, before cutting.
-  void (*list_messages)(std::uint32_t n, std::int64_t total, const message_counter& count);
+  /// Calls `count` for every message of one step among n workers with this layout, before cutting in chunks.
+  void (*list_messages)(std::uint32_t n, const models::flat_layout& layout, const message_counter& count);
 };
 
 /// Returns the route on which every rank sends everything to every other rank and folds for itself: one hop.

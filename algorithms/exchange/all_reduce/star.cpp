@@ -67,7 +67,7 @@ std::vector<planned_edge> star_edges(std::uint32_t world_size, const models::fla
   std::vector<planned_edge> edges;
   for (std::uint32_t rank = 1; rank < world_size; ++rank) {
     edges.push_back({rank, 0, 1, bytes});
-    edges.push_back({0, rank, 1, bytes});
+    edges.push_back({.from = 0, .to = rank, .messages = 1, .bytes = bytes, .holds = edge_holds::answers});
   }
   return edges;
 }

@@ -1,5 +1,6 @@
 #include "troupe/algorithms/exchange/around/buckets.hpp"
 
+#include "troupe/algorithms/exchange/around/codec.hpp"
 #include "troupe/algorithms/support/assert.hpp"
 
 #include <algorithm>
@@ -42,6 +43,7 @@ class bucketed_member final : public member {
       if (own.settings_by_bucket) inner.settings = own.settings_by_bucket->at(inner_.size());
       inner.settings_by_bucket.reset();
       inner.layout = layout_of_bucket(own.layout, bucket);
+      inner.first_element += bucket.first;
       if (own.restored) inner.restored = std::make_shared<const state_dict>(own.restored->all(name_of(inner_.size())));
       inner_.push_back({bucket, make_inner(inner)});
     }
@@ -110,7 +112,7 @@ class bucketed_member final : public member {
   bucket& bucket_of(const part& piece) {
     const auto first = piece.piece.first;
     auto after = std::upper_bound(by_first_.begin(), by_first_.end(), std::pair{first, inner_.size()});
-    if (first < 0 || after == by_first_.begin() || first + piece.piece.values.numel() > total_)
+    if (first < 0 || after == by_first_.begin() || first + elements_of(piece) > total_)
       throw exchange_error(errc::mismatch, "a part does not fit this model");
     return inner_[std::prev(after)->second];
   }
@@ -171,7 +173,11 @@ std::vector<range> buckets_of(const setting_values& settings, const models::flat
 }
 
 models::flat_layout layout_of_bucket(const models::flat_layout& layout, const range& bucket) {
-  models::flat_layout inner{.parameters = {}, .buffers = {}, .parameter_end = bucket.count, .total = bucket.count};
+  models::flat_layout inner{.parameters = {},
+                            .buffers = {},
+                            .parameter_end = bucket.count,
+                            .total = bucket.count,
+                            .cut_multiple = layout.cut_multiple};
   for (const auto& entry : layout.parameters) {
     if (entry.first < bucket.first || entry.first >= bucket.first + bucket.count) continue;
     inner.parameters.push_back(entry);

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 namespace troupe {
@@ -275,14 +276,16 @@ std::unique_ptr<member> make_group_member(const group_options& options) {
 }
 
 std::vector<planned_edge> group_edges(const worker_groups& groups, const std::vector<planned_edge>& inner_edges,
-                                      std::uint64_t bytes) {
+                                      planned_edge whole) {
   const translation names{groups};
   const auto outer = [&](std::uint32_t inner) { return static_cast<std::uint32_t>(names.outer(rank_id{inner})); };
   std::vector<planned_edge> edges;
   for (const auto& group : groups) {
     for (std::size_t i = 1; i < group.size(); ++i) {
-      edges.push_back({group[i], group.front(), 1, bytes});
-      edges.push_back({group.front(), group[i], 1, bytes});
+      std::tie(whole.from, whole.to) = std::tie(group[i], group.front());
+      edges.push_back(whole);
+      std::swap(whole.from, whole.to);
+      edges.push_back(whole);
     }
   }
   for (auto edge : inner_edges) {

@@ -33,10 +33,10 @@ std::unique_ptr<member> make_group_member(const group_options& options);
 /// Returns the options for make_inner.
 member_options inner_options(const group_options& options);
 
-/// Returns the traffic between workers: `inner_edges` between the leaders and servers, and within each group `bytes`
-/// from each worker to its leader and back. An answer within a group counts as one message, however many pieces the
-/// inner exchange gives it.
+/// Returns the traffic between workers: `inner_edges` between the leaders and servers, and within each group what
+/// `whole` holds, one tensor, from each worker to its leader and back. An answer within a group counts as one message,
+/// however many pieces the inner exchange gives it.
 std::vector<planned_edge> group_edges(const worker_groups& groups, const std::vector<planned_edge>& inner_edges,
-                                      std::uint64_t bytes);
+                                      planned_edge whole);
 
 }  // namespace troupe

@@ -184,6 +184,39 @@ std::vector<planned_edge> gossip_edges(std::uint32_t world_size, const models::f
   return edges;
 }
 
+/// Returns the setting consensus_rate, or 0 if it is not given.
+double consensus_rate_of(const setting_values& settings) {
+  const auto found = settings.find("consensus_rate");
+  return found == settings.end() ? 0 : std::get<double>(found->second);
+}
+
+std::optional<complaint> check_gossip(const std::vector<std::string>& names, const setting_values& settings) {
+  if (auto problem = check_graph(names, settings)) return problem;
+  if (consensus_rate_of(settings) == 0) return std::nullopt;
+  const gossip_wiring wiring{static_cast<std::uint32_t>(names.size()), graph_by_index(names, settings)};
+  if (wiring.schedule.constant() != nullptr) return std::nullopt;
+  return complaint{"consensus_rate",
+                   "consensus_rate requires the same neighbours in each exchange, but this graph changes; choose "
+                   "another graph, or remove consensus_rate and encoding"};
+}
+
+/// Returns the settings of gossip: those of its graph, and consensus_rate.
+std::vector<setting> settings_of_gossip() {
+  auto settings = gossip_settings();
+  settings.push_back({.name = "consensus_rate",
+                      .type = setting_type::real,
+                      .explanation =
+                          "With an encoding, members send what has changed of what the others know of them, and move "
+                          "by this share towards the mixture (CHOCO-SGD, Koloskova et al. 2019, Algorithm 2). An "
+                          "encoding requires it: such as 1 for \"bf16\", 0.3 for \"int8\", \"int4\" and \"sign\", 0.1 "
+                          "for a hundredth of the values. If it is too small, workers stay apart; if it is too large, "
+                          "they diverge. Each worker keeps two more copies of the parameters.",
+                      .minimum = 0,
+                      .maximum = 1,
+                      .minimum_excluded = true});
+  return settings;
+}
+
 }  // namespace
 
 exchange_kind gossip_kind() {
@@ -192,13 +225,16 @@ exchange_kind gossip_kind() {
       .explanation = "Each member mixes its parameters with those of its neighbours on a graph.",
       .source = "Lian et al. 2017, \"Can decentralized algorithms outperform centralized algorithms?\", Algorithm 1",
       .carries = {{.sends = slot::parameters, .answers = slot::parameters}},
-      .settings = gossip_settings(),
+      .settings = settings_of_gossip(),
       .make_member = [](const member_options& options) { return std::make_unique<gossip_member>(options); },
       .edges = gossip_edges,
       .nature =
-          [](const setting_values& settings) { return exchange_nature{.same_for_all = mixes_the_same(settings)}; },
+          [](const setting_values& settings) {
+            const auto rate = consensus_rate_of(settings);
+            return exchange_nature{.same_for_all = mixes_the_same(settings) && rate == 0, .consensus_rate = rate};
+          },
       .derive = with_graph,
-      .check = check_graph,
+      .check = check_gossip,
       .by_index = graph_by_index,
       .make_common =
           [](std::uint32_t members, const setting_values& settings) {

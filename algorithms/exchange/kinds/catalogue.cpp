@@ -52,46 +52,64 @@ exchange_facts star_facts() {
 }
 
 exchange_facts all_reduce_facts() {
-  return {.equation =
-              "gradient: each worker gets ḡ = Σ bᵢgᵢ / Σ bᵢ and applies x ← step(x, ḡ). parameters: xᵢ ← Σ xⱼ "
-              "/ n after the step; with every = H this is model averaging, or local SGD: H local steps, then "
-              "the mean of all workers. Each worker keeps its own momentum",
-          .picture =
-              "w0 ⇄ w1\n"
-              " ⇅ ⤫ ⇅     direct: worker j adds up shard j of n\n"
-              "w2 ⇄ w3",
-          .variants = {
-              route("direct", "2n(n − 1)", "2(n − 1)P", "star, bit for bit", {members, runs}),
-              route("chain", "2(n − 1)", "2(n − 1)P", "star, bit for bit", {members, runs}),
-              route("ring", "2n(n − 1)", "2(n − 1)P", "star, to 1e-5, because it adds in another order",
-                    {"tests/parity/steps.py", members}),
-              route("all_gather", "n(n − 1)", "n(n − 1)P", "star, bit for bit", {members, runs}),
-              route("auto", "as \"direct\", \"chain\" or \"all_gather\"", "as \"direct\", \"chain\" or \"all_gather\"",
-                    "star, bit for bit", {runs, members, "tests/cli/routes.py", "tests/cli/catalogue.py"}),
-              {.when = "engine = \"nccl\"",
-               .messages = "chosen by NCCL; counted as for \"ring\"",
-               .bytes = "2(n − 1)P",
-               .synchronisation = all_wait,
-               .staleness = "0",
-               .equals = "star, to rounding; not yet run between GPUs",
-               .shown_by = {"tests/unit/actors/port/collective_port_test.cpp"}},
-              {.when = "send = \"parameter\" or \"bucket\"",
-               .messages = "as its route, for each parameter or bucket",
-               .bytes = "as its route; \"auto\" chooses for each bucket",
-               .synchronisation = "all workers wait for each other, separately for each parameter or bucket",
-               .staleness = "0",
-               .equals = "send = \"whole\", bit for bit, or to 1e-5 with route = \"ring\"; PyTorch's DDP, to 1e-4 "
-                         "after 20 steps",
-               .shown_by = {"tests/simulation/simulation_test.cpp", "tests/parity/ddp.py"}},
-              {.when = "sends = \"parameters\"",
-               .messages = "as its route",
-               .bytes = "as its route",
-               .synchronisation = "all workers wait for each other in every exchange",
-               .staleness = "0",
-               .equals = "with every = 1, the exchange of gradients, to 1e-5, if the optimizer is "
-                         "linear in the gradient (SGD with or without momentum; not Adam, NovoGrad or "
-                         "clipping); with a longer interval, local SGD in PyTorch, to 1e-5",
-               .shown_by = {"tests/simulation/averaging_test.cpp", "tests/parity/wirings.py"}}}};
+  return {
+      .equation =
+          "gradient: each worker gets ḡ = Σ bᵢgᵢ / Σ bᵢ and applies x ← step(x, ḡ). parameters: xᵢ ← Σ xⱼ "
+          "/ n after the step; with every = H this is model averaging, or local SGD: H local steps, then "
+          "the mean of all workers. Each worker keeps its own momentum. With an outer optimizer, xᵢ ← a after its "
+          "step a ← step(a, a − Σ xⱼ / n)",
+      .picture =
+          "w0 ⇄ w1\n"
+          " ⇅ ⤫ ⇅     direct: worker j adds up shard j of n\n"
+          "w2 ⇄ w3",
+      .variants = {
+          route("direct", "2n(n − 1)", "2(n − 1)P", "star, bit for bit", {members, runs}),
+          route("chain", "2(n − 1)", "2(n − 1)P", "star, bit for bit", {members, runs}),
+          route("ring", "2n(n − 1)", "2(n − 1)P", "star, to 1e-5, because it adds in another order",
+                {"tests/parity/steps.py", members}),
+          route("all_gather", "n(n − 1)", "n(n − 1)P", "star, bit for bit", {members, runs}),
+          route("auto", "as \"direct\", \"chain\" or \"all_gather\"", "as \"direct\", \"chain\" or \"all_gather\"",
+                "star, bit for bit", {runs, members, "tests/cli/routes.py", "tests/cli/catalogue.py"}),
+          {.when = "engine = \"nccl\"",
+           .messages = "chosen by NCCL; counted as for \"ring\"",
+           .bytes = "2(n − 1)P",
+           .synchronisation = all_wait,
+           .staleness = "0",
+           .equals = "star, to rounding; not yet run between GPUs",
+           .shown_by = {"tests/unit/actors/port/collective_port_test.cpp"}},
+          {.when = "send = \"parameter\" or \"bucket\"",
+           .messages = "as its route, for each parameter or bucket",
+           .bytes = "as its route; \"auto\" chooses for each bucket",
+           .synchronisation = "all workers wait for each other, separately for each parameter or bucket",
+           .staleness = "0",
+           .equals = "send = \"whole\", bit for bit, or to 1e-5 with route = \"ring\"; PyTorch's DDP, to 1e-4 "
+                     "after 20 steps",
+           .shown_by = {"tests/simulation/simulation_test.cpp", "tests/parity/ddp.py"}},
+          {.when = "sends = \"parameters\"",
+           .messages = "as its route",
+           .bytes = "as its route",
+           .synchronisation = "all workers wait for each other in every exchange",
+           .staleness = "0",
+           .equals = "with every = 1, the exchange of gradients, to 1e-5, if the optimizer is "
+                     "linear in the gradient (SGD with or without momentum; not Adam, NovoGrad or "
+                     "clipping); with a longer interval, local SGD in PyTorch, to 1e-5",
+           .shown_by = {"tests/simulation/averaging_test.cpp", "tests/parity/wirings.py"}},
+          {.when = "sends = \"parameters\" with an outer optimizer",
+           .messages = "as its route",
+           .bytes = "as its route",
+           .synchronisation = "all workers wait for each other in every exchange",
+           .staleness = "0",
+           .equals = "with outer_lr = 1 and outer_momentum = 0, the same without, bit for bit; DiLoCo, SlowMo, outer "
+                     "momentum and FedAdam in PyTorch, to 1e-5",
+           .shown_by = {"tests/simulation/outer_test.cpp", "tests/parity/outer.py"}},
+          {.when = "sends = \"parameters\" with fragments, delay or mix",
+           .messages = "as its route, once for each fragment",
+           .bytes = "as its route, in `every` steps",
+           .synchronisation = "in the steps in which a mean is used, all workers wait for it",
+           .staleness = "delay, in steps",
+           .equals = "with mix = 1, no exchange, bit for bit; with fragments = 1, delay = 0 and mix = 0, the exchange "
+                     "without these keys, bit for bit",
+           .shown_by = {"tests/unit/algorithms/exchange/around/streaming_test.cpp"}}}};
 }
 
 exchange_facts gossip_facts() {

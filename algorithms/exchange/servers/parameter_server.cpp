@@ -65,8 +65,10 @@ std::vector<planned_edge> server_edges(std::uint32_t world_size, const models::f
   for (std::uint32_t worker = 0; worker < world_size; ++worker) {
     for (std::uint32_t shard = 0; shard < cut.size(); ++shard) {
       const auto bytes = static_cast<std::uint64_t>(cut[shard].count) * sizeof(float);
-      edges.push_back({worker, world_size + shard, 1, bytes});
-      edges.push_back({world_size + shard, worker, 1, bytes});
+      const auto server = world_size + shard;
+      edges.push_back({worker, server, 1, bytes});
+      edges.push_back(
+          {.from = server, .to = worker, .messages = 1, .bytes = bytes, .holds = edge_holds::server_answers});
     }
   }
   return edges;

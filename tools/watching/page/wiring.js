@@ -49,7 +49,7 @@ const wiring = (() => {
   const mark = (node, {shares, text, awaited}) => {
     node.querySelectorAll(".share").forEach(each => each.remove());
     setText(node, text);
-    const shape = node.querySelector("path, polygon"), box = shape.getBBox();
+    const shape = node.querySelector("rect"), box = shape.getBBox();
     shape.style.strokeWidth = awaited ? 3 : "";
     shape.style.stroke = awaited ? colours.exchange : "";
     let x = box.x + 5;
@@ -107,7 +107,7 @@ const wiring = (() => {
     for (const node of drawing.querySelectorAll(".node"))
       if (workers[node.dataset.name]) mark(node, workers[node.dataset.name]);
     const lines = drawing.querySelectorAll(".edge");
-    const box = drawing.querySelector("g").getBBox();
+    const box = drawing.querySelector("svg").viewBox.baseVal;
     const write = lines.length <= 12 ? {used: [], centre: box.x + box.width / 2} : null;
     lines.forEach(edge => markEdge(edge, edges, write));
   };

@@ -55,7 +55,7 @@ at::Tensor expected(const wiring& wired, std::uint32_t world_size, std::uint64_t
   auto result = at::empty({176});
   for (const auto& bucket : wired.buckets.empty() ? std::vector<range>{{0, 176}} : wired.buckets) {
     std::uint32_t first = 0;
-    for (const auto& segment : rules::even_ranges(bucket.count, world_size)) {
+    for (const auto& segment : rules::even_ranges(bucket.count, world_size, 16)) {
       const auto mean = mean_from(first++, world_size, step);
       const auto begin = bucket.first + segment.first;
       result.narrow(0, begin, segment.count).copy_(mean.narrow(0, begin, segment.count));

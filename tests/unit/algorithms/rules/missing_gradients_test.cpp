@@ -123,13 +123,15 @@ TEST_CASE("a mean of gradients has none where no summand has one, and zeros stan
   CHECK(rules::missing_in(in_steps, tensors) == absence{false, true, false});
 }
 
-TEST_CASE("bfloat16 keeps that there is no gradient") {
+TEST_CASE("encodings that round each value keep that there is no gradient") {
   models::buffer_pool pool;
   const part sent{.piece = {0, gradient_without({false, true, true}, 1)}};
-  constexpr auto how = encoding::bfloat16;
-  at::Tensor none;
-  const auto received = decoded(encoded(sent, how, codec_of(how).encode(sent.piece.values, none)), pool);
-  CHECK(rules::missing_in(received.piece.values, tensors) == absence{false, true, true});
+  for (const auto* name : {"bf16", "fp16", "int8", "int4"}) {
+    CAPTURE(name);
+    const auto how = encoding_named(name);
+    const auto received = decoded(encoded(sent, how, codec_of(how).encode(sent.piece.values, {})), pool);
+    CHECK(rules::missing_in(received.piece.values, tensors) == absence{false, true, true});
+  }
 }
 
 TEST_CASE("with every optimizer, a tensor takes the steps in which it has a gradient as if it were alone") {

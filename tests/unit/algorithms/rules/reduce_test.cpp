@@ -84,7 +84,7 @@ TEST_CASE("a single summand is its own mean and is not copied") {
 TEST_CASE("even ranges follow each other on 64-byte boundaries and none is empty") {
   for (const std::int64_t total : {16, 48, 1000, 21'856}) {
     for (const std::int64_t pieces : {1, 2, 3, 4, 7, 64}) {
-      const auto ranges = rules::even_ranges(total, pieces);
+      const auto ranges = rules::even_ranges(total, pieces, 16);
       CHECK(static_cast<std::int64_t>(ranges.size()) <= pieces);
       std::int64_t end = 0;
       for (const auto& range : ranges) {
@@ -101,7 +101,7 @@ TEST_CASE("even ranges follow each other on 64-byte boundaries and none is empty
 TEST_CASE("a range is cut into nearly equal ones that are no larger than asked, on 64-byte boundaries") {
   const auto cut = [](std::int64_t first, std::int64_t count, std::int64_t most) {
     std::vector<std::pair<std::int64_t, std::int64_t>> result;
-    for (const auto& range : rules::ranges_of_at_most({first, count}, most))
+    for (const auto& range : rules::ranges_of_at_most({first, count}, most, 16))
       result.emplace_back(range.first, range.count);
     return result;
   };

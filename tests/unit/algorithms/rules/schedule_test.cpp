@@ -2,6 +2,9 @@
 
 #include "tests/support/doctest.hpp"
 
+#include <cstdint>
+#include <vector>
+
 namespace schedule_test {
 
 using troupe::make_cadence;
@@ -43,6 +46,30 @@ TEST_CASE("an exchange is due when completed steps are divisible, at 0 only wher
   CHECK(behind.next_due(0) == 4);
   CHECK(make_cadence(1, false).next_due(0) == 0);
   CHECK(make_cadence(1, true, true).next_due(0) == 1);
+}
+
+TEST_CASE("an exchange with a beginning or an end is due in between, and its interval counts from the beginning") {
+  const auto steps_of = [](const troupe::cadence& when) {
+    std::vector<std::uint64_t> steps;
+    for (std::uint64_t step = 1; step <= 15; ++step)
+      if (when.due(step - 1 + when.lead)) steps.push_back(step);
+    return steps;
+  };
+  using steps = std::vector<std::uint64_t>;
+  CHECK(steps_of(make_cadence(4, true, false, 3)) == steps{7, 11, 15});
+  CHECK(steps_of(make_cadence(1, true, false, 12)) == steps{13, 14, 15});
+  CHECK(steps_of(make_cadence(1, false, false, 12)) == steps{13, 14, 15});
+  CHECK(steps_of(make_cadence(1, false, false, 0, 3)) == steps{1, 2, 3});
+  CHECK(steps_of(make_cadence(1, true, false, 0, 3)) == steps{1, 2, 3});
+  CHECK(steps_of(make_cadence(2, true, false, 3, 8)) == steps{5, 7});
+  const auto until = make_cadence(2, true, false, 0, 5);
+  CHECK(until.next_due(3) == 4);
+  CHECK(until.next_due(5) == troupe::cadence::never);
+  CHECK(until.next_due(troupe::cadence::never + 1) == troupe::cadence::never);
+  CHECK_FALSE(until.due(troupe::cadence::never));
+  CHECK_FALSE(until.is_always());
+  CHECK(make_cadence(1, false).is_always());
+  CHECK(make_cadence(1, true).is_always());
 }
 
 TEST_CASE("passes are counted through epochs whose last step has fewer") {

@@ -159,7 +159,7 @@ TEST_CASE("neither the weights nor the sum of the losses depend on how steps are
       for (const auto how : {memory_writes::plain, memory_writes::atomic, memory_writes::locked}) {
         for (const std::int64_t local_steps : {1, 3}) {
           options.local_steps = local_steps;
-          const auto run = [&](const std::vector<std::uint32_t>& lengths) {
+          const auto run = [&options = options, &initial = initial, how](const std::vector<std::uint32_t>& lengths) {
             options.memory = shared_memory::make(initial, options.layout.parameter_end, how);
             replica one{options};
             return in_requests(one, {{}, initial}, lengths);

@@ -133,7 +133,7 @@ TEST_CASE("what would happen only after the end of the run causes a warning") {
   file.exchanges[0].every = {steps, false};
   CHECK(warnings(file).empty());
   file.exchanges[0].every = {steps + 1, false};
-  CHECK(warns(file, "the exchange \"exchange\" never takes place: it is due every 2,812 steps"));
+  CHECK(warns(file, "the exchange \"exchange\" never takes place: it is first due in step 2,812"));
   file = four_workers();
   file.optimizer.warmup_epochs = 3;
   CHECK(warns(file, "optimizer.warmup_epochs lasts 2,811 steps"));

@@ -61,6 +61,13 @@ TEST_CASE("what a file does not say is what the file that it extends says") {
   REQUIRE(t.exchanges.size() == 1);
   CHECK(t.exchanges[0].kind == "gossip");
   CHECK(topology::load("own.toml", {"optimizer.momentum=0"}).optimizer.momentum == 0);
+  // Another optimizer takes what it uses from the file, and leaves the rest.
+  const auto adam = topology::load("own.toml", {"optimizer.name=adam"}).optimizer;
+  CHECK(adam.lr == 0.25);
+  CHECK(adam.momentum == 0);
+  CHECK_THROWS_AS(topology::load("own.toml", {"optimizer.momentum=0.9", "optimizer.name=adam"}), input_error);
+  write("adam.toml", "extends = \"own.toml\"\n[optimizer]\nname = \"adam\"\n");
+  CHECK(topology::load("adam.toml").optimizer.momentum == 0);
 }
 
 TEST_CASE("what is printed is complete and extends nothing") {

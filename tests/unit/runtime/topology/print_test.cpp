@@ -1,6 +1,7 @@
 #include "tests/support/doctest.hpp"
 
 #include "troupe/algorithms/exchange/around/buckets.hpp"
+#include "troupe/algorithms/exchange/around/outer.hpp"
 #include "troupe/algorithms/exchange/registry.hpp"
 #include "troupe/data/sets/dataset.hpp"
 #include "troupe/models/networks/network.hpp"
@@ -93,14 +94,31 @@ class generator {
     for (topology::exchange_settings& each : file.exchanges) {
       if (makes_the_step(each)) {
         each.every = {1, false};
+        each.from.reset();
+        each.until.reset();
         file.optimizer.clip_norm.reset();  // several servers cannot clip
       }
       each.sends = name_of(find_exchange(each.kind)->carries.front().sends);
       do each.options = options(*find_exchange(each.kind), file.workers.count);
       while (!fit(each, file.workers.count));
-      if (each.kind == "shared") each.every = {1, false};
+      if (each.kind == "shared") {
+        each.every = {1, false};
+        each.from.reset();
+        each.until.reset();
+      }
       const bool is_encodable = nature_of(*find_exchange(each.kind), each.options).encoding_refusal.empty();
-      if (each.sends != "gradient" || !is_encodable) each.encoding = "float32";
+      if (each.sends != "gradient" || !is_encodable || each.encoding != "bf16") each.encoding = "float32";
+      if (each.encoding == "float32") each.feedback.reset();
+      each.options.erase("consensus_rate");
+      if (each.options.contains("fragments")) each.options["fragments"] = std::int64_t{1};
+      if (each.options.contains("delay")) each.options["delay"] = std::int64_t{0};
+      if (each.options.contains("mix")) each.options["mix"] = 0.0;
+      each.growth.reset();
+      each.rank.reset();
+      each.encode_after.reset();
+      each.ratio.reset();
+      each.ratio_warm_up.reset();
+      each.momentum_correction = 0;
     }
     file.workers.loop = {};
     const auto completed = topology::parse(topology::print(file), file.file);
@@ -173,6 +191,7 @@ class generator {
   static bool fit(const topology::exchange_settings& each, std::int64_t workers) {
     const exchange_kind* kind = find_exchange(each.kind);
     if (each.sends == "gradient" ? mixes_buffers(each.options) : sends_buckets(each.options)) return false;
+    if (each.sends == "gradient" && outer_of(each.options).rule != outer_rule::none) return false;
     std::vector<std::string> names;
     for (std::int64_t i = 0; i < workers; ++i) names.push_back("w" + std::to_string(i));
     return !kind->check || !kind->check(names, each.options);

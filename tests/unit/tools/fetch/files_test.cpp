@@ -1,23 +1,17 @@
 #include "tests/support/doctest.hpp"
+#include "tests/support/file_server.hpp"
 #include "tests/support/scratch.hpp"
 
 #include "troupe/files/error.hpp"
 #include "troupe/tools/fetch/fetch.hpp"
 #include "troupe/tools/fetch/unpack.hpp"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 #include <array>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <iterator>
-#include <mutex>
 #include <string>
-#include <thread>
 #include <unistd.h>
 #include <vector>
 #include <zlib.h>
@@ -31,58 +25,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// An HTTP server on loopback: passes each request to `answer` and sends back the result, one connection per request.
-class server {
- public:
-  explicit server(std::function<std::string(const std::string& request)> answer) : answer_(std::move(answer)) {
-    socket_ = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof address;
-    REQUIRE(::bind(socket_, reinterpret_cast<sockaddr*>(&address), length) == 0);
-    REQUIRE(::listen(socket_, 8) == 0);
-    REQUIRE(::getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &length) == 0);
-    port_ = ntohs(address.sin_port);
-    thread_ = std::thread([this] { serve(); });
-  }
-  ~server() {
-    ::shutdown(socket_, SHUT_RDWR);
-    thread_.join();
-    ::close(socket_);
-  }
-  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_) + "/"; }
-  std::vector<std::string> requests() const {
-    const std::lock_guard lock(mutex_);
-    return requests_;
-  }
-
- private:
-  void serve() {
-    for (int peer = ::accept(socket_, nullptr, nullptr); peer >= 0; peer = ::accept(socket_, nullptr, nullptr)) {
-      std::string request;
-      char block[4096];
-      for (ssize_t got = 1; got > 0 && request.find("\r\n\r\n") == std::string::npos;) {
-        got = ::recv(peer, block, sizeof block, 0);
-        if (got > 0) request.append(block, static_cast<std::size_t>(got));
-      }
-      {
-        const std::lock_guard lock(mutex_);
-        requests_.push_back(request);
-      }
-      const auto reply = answer_(request);
-      [[maybe_unused]] const auto sent = ::send(peer, reply.data(), reply.size(), MSG_NOSIGNAL);
-      ::close(peer);
-    }
-  }
-
-  std::function<std::string(const std::string&)> answer_;
-  int socket_{-1};
-  int port_{0};
-  mutable std::mutex mutex_;
-  std::vector<std::string> requests_;
-  std::thread thread_;
-};
+using testing::file_server;
 
 std::string reply(const std::string& status, const std::string& body, std::size_t claimed,
                   const std::string& more = {}) {
@@ -140,7 +83,7 @@ std::string failure(const fetch::source& source, const fs::path& folder) {
 
 TEST_CASE("a file is fetched once, and is there the second time") {
   const scratch here;
-  const server web([](const auto& request) { return from(content, request); });
+  const file_server web([](const auto& request) { return from(content, request); });
   std::uint64_t told = 0;
   CHECK(fetch::fetch(source_at({web.url()}), here.folder, [&](const auto&, auto bytes) { told = bytes; }) == 1);
   CHECK(read(here.file()) == content);
@@ -154,7 +97,7 @@ TEST_CASE("a file is fetched once, and is there the second time") {
 TEST_CASE("an interrupted download goes on where it stopped") {
   const scratch here;
   bool cut = true;
-  const server web([&](const auto& request) {
+  const file_server web([&](const auto& request) {
     if (!cut) return from(content, request);
     cut = false;
     return reply("200 OK", "a", 3);
@@ -170,7 +113,7 @@ TEST_CASE("an interrupted download goes on where it stopped") {
 
 TEST_CASE("a server that cannot resume sends the file from its beginning") {
   const scratch here;
-  const server web([](const auto&) { return whole(content); });
+  const file_server web([](const auto&) { return whole(content); });
   here.put(here.part(), "a");
   CHECK(fetch::fetch(source_at({web.url()}), here.folder) == 1);
   CHECK(read(here.file()) == content);
@@ -178,7 +121,7 @@ TEST_CASE("a server that cannot resume sends the file from its beginning") {
 
 TEST_CASE("what does not continue to the published file is thrown away") {
   const scratch here;
-  const server web([](const auto& request) { return from(content, request); });
+  const file_server web([](const auto& request) { return from(content, request); });
   for (const auto* left : {"x", "xyz", "much too long"}) {
     CAPTURE(left);
     here.put(here.part(), left);
@@ -190,15 +133,15 @@ TEST_CASE("what does not continue to the published file is thrown away") {
 
 TEST_CASE("another file under the name is never accepted, and the next mirror is asked") {
   const scratch here;
-  const server liar([](const auto&) { return whole("xyz"); });
-  const server flood([](const auto&) { return whole(std::string(100'000, 'a')); });
-  const server absent([](const auto&) { return reply("404 Not Found", "", 0); });
+  const file_server liar([](const auto&) { return whole("xyz"); });
+  const file_server flood([](const auto&) { return whole(std::string(100'000, 'a')); });
+  const file_server absent([](const auto&) { return reply("404 Not Found", "", 0); });
   const auto said = failure(source_at({liar.url(), flood.url(), absent.url()}), here.folder);
   CHECK(said.find(liar.url() + ": sent a different file; expected the SHA-256 " + content_sum) != std::string::npos);
   CHECK(said.find(flood.url() + ": sent more than the expected 3 bytes") != std::string::npos);
-  CHECK(said.find(absent.url() + ": The requested URL returned error: 404") != std::string::npos);
+  CHECK(said.find(absent.url() + ": answered 404 Not Found") != std::string::npos);
   CHECK(!fs::exists(here.file()));
-  const server honest([](const auto& request) { return from(content, request); });
+  const file_server honest([](const auto& request) { return from(content, request); });
   CHECK(fetch::fetch(source_at({liar.url(), flood.url(), absent.url(), honest.url()}), here.folder) == 1);
   CHECK(read(here.file()) == content);
 }
@@ -207,13 +150,13 @@ TEST_CASE("without a network one hears what to do by hand") {
   const scratch here;
   std::string closed;
   {
-    closed = server([](const auto&) { return ""s; }).url();
+    closed = file_server([](const auto&) { return ""s; }).url();
   }  // the port is closed now
   CHECK(failure(source_at({closed}), here.folder) != "fetched");
   CHECK(fs::is_empty(here.folder));
   here.put(here.part(), "a");
   const auto said = failure(source_at({closed}), here.folder);
-  CHECK(said.find(closed + ": Failed to connect to 127.0.0.1") != std::string::npos);
+  CHECK(said.find(closed + ": cannot connect to 127.0.0.1:") != std::string::npos);
   CHECK(said.find("try again later to resume the download, or download these files into " + here.folder.string() +
                   " yourself:\n") != std::string::npos);
   CHECK(said.ends_with("  " + closed + "file.gz"));
@@ -297,6 +240,8 @@ TEST_CASE("of an archive the expected files are taken, whatever folder it has th
         "unpacked");
   CHECK(read(here.folder / "one") == "111");
   CHECK(read(here.folder / "two") == "222");
+  CHECK(unpacked(here, gzipped_tar({{"PaxHeaders/one", "9 a=b\n", 'x'}, {"one", "111"}, {"two", "222"}})) ==
+        "unpacked");
   CHECK(!fs::exists(here.folder / "readme"));
   CHECK(!fs::exists(here.folder / "one.part"));
 }
@@ -343,7 +288,7 @@ TEST_CASE("a link that lies in the folder is not written through") {
 
 TEST_CASE("an archive is fetched, unpacked and gone, and the set is there the second time") {
   const scratch here;
-  const server web([](const auto& request) { return from(content, request); });
+  const file_server web([](const auto& request) { return from(content, request); });
   auto source = source_at({web.url()});
   source.contents = {{"one", 3, {}}, {"two", 3, {}}};
   CHECK(failure(source, here.folder).starts_with("cannot unpack " + here.file().string() + ": it is damaged"));

@@ -1,4 +1,4 @@
-// Codecs that a program adds: one of fixed size, and one of variable size with a memory.
+// Codecs that a program adds: one of fixed size, and one of variable size with feedback.
 #include "troupe/algorithms/exchange/around/codec.hpp"
 
 #include "tests/support/doctest.hpp"
@@ -11,7 +11,6 @@
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
 
 #include <memory>
 
@@ -22,25 +21,20 @@ namespace {
 using namespace troupe;
 using namespace troupe::testing;
 
-/// Sends only the values that have grown to 1 or more, as pairs of index and value. The others stay in the memory.
+/// Sends only values of 1 or more, as pairs of index and value.
 class large_values final : public codec {
  public:
   std::string name() const override { return "large_values"; }
+  codec_nature nature() const override { return {.block = 0}; }
   at::ScalarType payload_type() const override { return at::kFloat; }
   std::int64_t max_bytes(std::int64_t elements) const override { return 8 * elements + 4; }
   bool may_have(std::int64_t bytes, std::int64_t /*elements*/) const override { return bytes % 8 == 4; }
 
-  at::Tensor encode(const at::Tensor& values, at::Tensor& memory) const override {
-    if (!memory.defined()) memory = at::zeros_like(values);
-    const auto all = values.add(memory);
-    memory = all.clone();
+  at::Tensor encode(const at::Tensor& values, const encoding_task& /*task*/) const override {
     std::vector<float> pairs{0};  // a payload is never empty
-    for (std::int64_t i = 0; i < all.numel(); ++i) {
-      const auto value = all[i].item<float>();
-      if (std::abs(value) < 1) continue;
-      pairs.insert(pairs.end(), {static_cast<float>(i), value});
-      memory[i] = 0;
-    }
+    for (std::int64_t i = 0; i < values.numel(); ++i)
+      if (const auto value = values[i].item<float>(); std::abs(value) >= 1)
+        pairs.insert(pairs.end(), {static_cast<float>(i), value});
     auto payload = at::zeros({static_cast<std::int64_t>(pairs.size())});
     std::copy(pairs.begin(), pairs.end(), payload.data_ptr<float>());
     return payload;
@@ -83,7 +77,9 @@ exchange_pump::options pumped(const std::string& kind, const setting_values& set
                                    .settings = settings,
                                    .when = {.steps = steps}};
                 own.restored = restored;
-                auto member = make_encoded_member(own, {.how = how, .same_for_all = same}, found->make_member);
+                const auto feedback = codec_of(how).nature().block == 0;
+                auto member = make_encoded_member(own, {.how = how, .same_for_all = same, .feedback = feedback},
+                                                  found->make_member);
                 if (made) made->push_back(member.get());
                 return member;
               },
@@ -97,8 +93,9 @@ const std::vector<std::pair<std::string, setting_values>> whole_contributions{
 }  // namespace
 
 TEST_CASE("codecs are found by name, and a name is taken once") {
-  CHECK(encoding_named("fixed_point") == fixed());
-  CHECK(codec_of(fixed()).name() == "fixed_point");
+  const auto made = fixed();
+  CHECK(encoding_named("fixed_point") == made);
+  CHECK(codec_of(made).name() == "fixed_point");
   CHECK(encoding_names().front() == "float32");
   CHECK_THROWS_AS(register_codec(std::make_unique<tests::fixed_point>()), std::invalid_argument);
   CHECK_THROWS_AS(encoding_named("fp7"), std::invalid_argument);
@@ -118,29 +115,31 @@ TEST_CASE("a registered codec changes the bytes of every route, and replicas sta
   }
 }
 
-TEST_CASE("what a codec keeps in its memory is sent later") {
+TEST_CASE("with feedback, what is not sent at first is sent later") {
   for (const auto& [kind, settings] : whole_contributions) {
     CAPTURE(kind);
     for (const auto& [steps, value] : {std::pair{3, 0.0}, std::pair{4, 1.2}, std::pair{5, 0.0}}) {
       CAPTURE(steps);
       exchange_pump pump{pumped(kind, settings, large(), static_cast<std::uint64_t>(steps))};
       pump.run(7);
-      for (std::uint32_t rank = 0; rank < 4; ++rank) CHECK(at::allclose(pump.last(rank), at::full({176}, value)));
+      for (std::uint32_t rank = 0; rank < 4; ++rank)
+        CHECK(at::allclose(pump.last(rank).narrow(0, 0, 40), at::full({40}, value)));
     }
   }
 }
 
-TEST_CASE("the memory of a codec is part of the state") {
+TEST_CASE("what has not been sent is part of the state") {
   for (const auto& [kind, settings] : whole_contributions) {
     CAPTURE(kind);
     std::vector<member*> members;
     exchange_pump before{pumped(kind, settings, large(), 3, &members)};
     before.run(1);
     const auto saved = std::make_shared<const state_dict>(members.at(0)->state());
-    CHECK(at::allclose(saved->tensor("codec/0/0", 176), at::full({176}, 0.9)));
+    CHECK(at::allclose(saved->tensor("codec/error", 176).narrow(0, 0, 40), at::full({40}, 0.9)));
     exchange_pump after{pumped(kind, settings, large(), 1, nullptr, saved)};
     after.run(1);
-    CHECK(at::allclose(after.last(2), at::full({176}, 1.2)));  // all members continue with the memory of the first
+    CHECK(at::allclose(after.last(2).narrow(0, 0, 40),
+                       at::full({40}, 1.2)));  // all members continue with the error of the first
   }
 }
 

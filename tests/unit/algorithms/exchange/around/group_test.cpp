@@ -259,7 +259,7 @@ TEST_CASE("the plan knows the traffic of groups") {
     pump.run(1);
     std::map<ends, std::uint64_t> messages, bytes;
     const auto inner = find_exchange(wired.kind)->edges(3, three_parameters(), wired.settings);
-    for (const auto& edge : group_edges(three_groups, inner, 176 * sizeof(float))) {
+    for (const auto& edge : group_edges(three_groups, inner, {.messages = 1, .bytes = 176 * sizeof(float)})) {
       messages[{edge.from, edge.to}] += edge.messages;
       bytes[{edge.from, edge.to}] += edge.bytes;
     }
@@ -270,7 +270,7 @@ TEST_CASE("the plan knows the traffic of groups") {
 
 TEST_CASE("edges between groups are used as often as those of the exchange inside") {
   const std::vector<planned_edge> inner{{0, 1, 2, 64, 0.25}, {2, 0, 1, 32, 1}};
-  const auto edges = group_edges({{0, 1}, {2}, {3, 4}}, inner, 128);
+  const auto edges = group_edges({{0, 1}, {2}, {3, 4}}, inner, {.messages = 1, .bytes = 128});
   std::map<ends, double> used;
   for (const auto& edge : edges) used[{edge.from, edge.to}] = edge.used;
   CHECK((used ==

@@ -30,8 +30,8 @@ struct wiring {
   std::uint32_t workers{1};
   std::optional<double> alpha{0.25};
   schedule when{.steps = 4};
-  cadence due{};
   models::flat_layout layout{three_parameters()};
+  cadence due{};
 };
 
 setting_values settings_of(const wiring& wired) {
@@ -342,8 +342,8 @@ TEST_CASE("thousands of schedules of workers served one by one keep the invarian
     const wiring wired{.apply = "each",
                        .workers = static_cast<std::uint32_t>(1 + seed % 4),
                        .when = {.steps = 5},
-                       .due = make_cadence(every, false, nature.due_from_start),
-                       .layout = one_parameter()};
+                       .layout = one_parameter(),
+                       .due = make_cadence(every, false, nature.due_from_start)};
     checker check{wired};
     auto options = pumped(wired);
     options.watch = std::ref(check);
