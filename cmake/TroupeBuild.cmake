@@ -40,11 +40,11 @@ else()
   target_compile_options(troupe_options INTERFACE $<BUILD_INTERFACE:--param=ggc-min-heapsize=1048576>)
 endif()
 if(TROUPE_SANITIZE)
-  # -O1, because -O2 takes a third longer to compile. The checks null and alignment would double the time to compile,
+  # -O0, because -O1 takes a third longer to compile. The checks null and alignment would double the time to compile,
   # and the address sanitizer reports null pointers anyway. GCC 12 warns falsely of uninitialised reads in instrumented
   # standard headers.
   target_compile_options(troupe_options INTERFACE -fsanitize=${TROUPE_SANITIZE} -fno-sanitize=null,alignment
-    -fno-omit-frame-pointer -O1 -g1 -Wno-maybe-uninitialized)
+    -fno-omit-frame-pointer -O0 -g1 -Wno-maybe-uninitialized)
   target_link_options(troupe_options INTERFACE -fsanitize=${TROUPE_SANITIZE})
 endif()
 
@@ -55,7 +55,7 @@ set(TROUPE_INCLUDE_ROOTS ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/cma
 
 # troupe_library(<storey> SOURCES … LINK … PRIVATE … TOGETHER <n> PRECOMPILED BRIEFLY) adds the static library of a
 # storey. Its files are compiled n at a time, so many that a changed line costs at most half a minute: names in anonymous
-# namespaces must differ within a storey. BRIEFLY compiles groups of a release with -O1, since -O2 takes a third longer;
+# namespaces must differ within a storey. BRIEFLY compiles a release with -O1, since -O2 takes a third longer;
 # it is for code that runs once, or once for each message or operator.
 function(troupe_library storey)
   cmake_parse_arguments(arg "PRECOMPILED;BRIEFLY" "TOGETHER" "SOURCES;LINK;PRIVATE" ${ARGN})
@@ -67,12 +67,16 @@ function(troupe_library storey)
   foreach(library ${arg_PRIVATE})
     target_link_libraries(troupe_${storey} PRIVATE ${library})
   endforeach()
+  if(arg_BRIEFLY)
+    target_compile_options(troupe_${storey} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endif()
+  if(arg_BRIEFLY OR TROUPE_UNITY)  # GCC 12 warns falsely of copies when it inlines less
+    target_compile_options(troupe_${storey} PRIVATE -Wno-array-bounds -Wno-stringop-overflow)
+  endif()
   if(TROUPE_UNITY AND arg_TOGETHER)
     set_target_properties(troupe_${storey} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${arg_TOGETHER})
-    # GCC takes an included .cpp file for a header, which should have no anonymous namespace, and GCC 12 warns falsely of
-    # copies when it inlines less.
-    target_compile_options(troupe_${storey} PRIVATE -Wno-subobject-linkage -Wno-array-bounds -Wno-stringop-overflow
-      $<$<AND:$<BOOL:${arg_BRIEFLY}>,$<CONFIG:Release>>:-O1>)
+    # GCC takes an included .cpp file for a header, which should have no anonymous namespace.
+    target_compile_options(troupe_${storey} PRIVATE -Wno-subobject-linkage)
     if(arg_PRECOMPILED)
       target_precompile_headers(troupe_${storey} REUSE_FROM troupe_precompiled)
     endif()

@@ -16,6 +16,8 @@ struct schedule {
   std::uint64_t evaluate_every{1};    ///< Interval between evaluations, in steps.
   std::uint64_t checkpoint_every{0};  ///< Interval between checkpoints, in steps; 0 for none.
   std::uint64_t verify_every{0};      ///< Interval at which equal replicas are compared, in steps; 0 for never.
+  /// The last step after which replicas are equal.
+  std::uint64_t verify_until{std::numeric_limits<std::uint64_t>::max()};
 
   /// Returns whether an epoch ends after `step` completed steps.
   bool epoch_ends_at(std::uint64_t step) const { return step > 0 && step % steps_per_epoch == 0; }
@@ -25,7 +27,9 @@ struct schedule {
   bool milestone_at(std::uint64_t step) const { return epoch_ends_at(step) || evaluated_at(step); }
 
   /// Returns whether equal replicas are compared after `step` completed steps.
-  bool verified_at(std::uint64_t step) const { return verify_every > 0 && step > 0 && step % verify_every == 0; }
+  bool verified_at(std::uint64_t step) const {
+    return verify_every > 0 && step > 0 && step % verify_every == 0 && step <= verify_until;
+  }
 
   /// Returns whether all workers stop after `step` for a checkpoint. There is none after the last step.
   bool checkpoint_at(std::uint64_t step) const {
@@ -88,7 +92,25 @@ struct cadence {
   std::shared_ptr<const std::vector<std::uint64_t>> stamps{};
 
   /// Returns whether the exchange is due in every step of the run.
-  bool is_always() const { return !stamps && every == 1 && first == lead && last == never; }
+  bool is_always() const { return always_until() == never; }
+
+  /// Returns until which step, counted from 1, the exchange is due in every step; `never` if to the end.
+  std::uint64_t always_until() const {
+    if (stamps || every > 1 || first > lead) return 0;
+    return last == never ? never : last + 1 - lead;
+  }
+
+  /// Returns how many steps end before the first interval begins at whose end the exchange is due.
+  std::uint64_t begins_after() const {
+    const auto first_due = stamps ? next_due(0) : first;
+    return first_due - std::min(first_due, every == 1 ? lead : every);
+  }
+
+  /// Returns the last step, counted from 1, in which the exchange can be due; `never` if there is none.
+  std::uint64_t ends_after() const {
+    if (stamps) return stamps->empty() ? 0 : stamps->back() + 1 - lead;
+    return last == never ? never : last + 1 - lead;
+  }
 
   /// Returns how many exchanges were due before the one with this stamp.
   std::uint64_t index_of(std::uint64_t step) const {

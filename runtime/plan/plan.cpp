@@ -205,8 +205,10 @@ schedule schedule_of(const planned_wiring& so_far) {
   schedule when{.steps = so_far.steps, .steps_per_epoch = so_far.steps_per_epoch};
   when.evaluate_every = steps_between(file.evaluate.every, so_far.steps_per_epoch);
   if (file.checkpoint.every) when.checkpoint_every = steps_between(*file.checkpoint.every, so_far.steps_per_epoch);
-  if (so_far.workers > 1 && so_far.replicas_agree())
+  if (so_far.workers > 1 && so_far.replicas_agree_until() > 0) {
     when.verify_every = static_cast<std::uint64_t>(file.run.verify_every);
+    when.verify_until = so_far.replicas_agree_until();
+  }
   return when;
 }
 

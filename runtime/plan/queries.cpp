@@ -116,13 +116,25 @@ const planned_exchange* planned_exchanges::norms() const {
 }
 
 bool planned_exchanges::replicas_agree() const {
+  return replicas_agree_until() == cadence::never;
+}
+
+std::uint64_t planned_exchanges::replicas_agree_until() const {
   // A step on a GPU rounds differently from one on the CPU.
   const auto alike = [&](const auto& device) { return device.type() == devices.front().type(); };
-  if (!std::all_of(devices.begin(), devices.end(), alike)) return false;
-  return !exchanges.empty() && std::all_of(exchanges.begin(), exchanges.end(), [&](const auto& exchange) {
-    return exchange.carries.sends == slot::gradient && exchange.nature.same_for_all && exchange.due.is_always() &&
-           has_all(exchange, workers);
-  });
+  if (!std::all_of(devices.begin(), devices.end(), alike)) return 0;
+  auto until = cadence::never;
+  bool has_sum = false;
+  for (const auto& exchange : exchanges) {
+    const bool is_sum =
+        exchange.carries.sends == slot::gradient && exchange.nature.same_for_all && has_all(exchange, workers);
+    const auto equal_until = is_sum                    ? exchange.due.always_until()
+                             : exchange.nature.in_loop ? exchange.due.begins_after()
+                                                       : 0;
+    until = std::min(until, equal_until);
+    has_sum |= is_sum;
+  }
+  return has_sum ? until : 0;
 }
 
 bool planned_exchanges::buffers_agree() const {

@@ -147,6 +147,8 @@ struct planned_exchanges : planned_model {
   const planned_exchange* memory_of(std::uint32_t rank) const;  ///< The exchange that shares its parameters, or null.
   const planned_exchange* norms() const;                        ///< The exchange of synchronised batch norms, or null.
   bool replicas_agree() const;  ///< Whether all workers have equal parameters after each step.
+  /// Returns the last step up to which all workers have equal parameters after each; cadence::never if to the end.
+  std::uint64_t replicas_agree_until() const;
   bool buffers_agree() const;   ///< Whether all workers have equal float buffers, or none.
   bool deterministic() const;   ///< Whether no result depends on the order of arrival.
   bool promises_bits() const;   ///< Whether deterministic(), everything is computed and summed on CPUs in an order

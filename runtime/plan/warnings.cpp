@@ -143,6 +143,26 @@ void check_length(const plan& plan, std::vector<std::string>& warnings) {
                        ", so the learning rate never decays");
 }
 
+/// Warns about steps between the exchanges, or after the last, in which `from` and `until` leave the workers apart.
+void check_gaps(const plan& plan, std::vector<std::string>& warnings) {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> windows;
+  for (const auto& exchange : plan.exchanges) {
+    if (!exchange.nature.in_loop) return;
+    const auto& due = exchange.due;
+    if (due.next_due(due.lead) < plan.steps + due.lead) windows.emplace_back(due.begins_after(), due.ends_after());
+  }
+  if (plan.workers == 1 || windows.empty()) return;
+  std::sort(windows.begin(), windows.end());
+  windows.emplace_back(plan.steps, cadence::never);
+  std::uint64_t reached = 0;
+  for (const auto& [begin, end] : windows) {
+    if (begin > reached)
+      warnings.push_back("no exchange takes place in steps " + grouped(reached + 1) + " to " + grouped(begin) +
+                         ", in which each worker trains a separate model; change `from` or `until` of an exchange");
+    reached = std::max(reached, end);
+  }
+}
+
 /// Warns about keys that are set but not used: parsing has unset them, or their condition is not met.
 void check_unused(const plan& plan, std::vector<std::string>& warnings) {
   const auto& file = plan.file;
@@ -208,6 +228,7 @@ std::vector<std::string> warnings_of(const plan& plan) {
   check_classes(plan, warnings);
   check_unused(plan, warnings);
   check_length(plan, warnings);
+  check_gaps(plan, warnings);
   check_outer_optimizers(plan, warnings);
   check_encodings(plan, warnings);
   return warnings;

@@ -302,11 +302,12 @@ std::uint64_t rounded(double number) {
 std::string result_text(const plan& plan) {
   const auto stores = plan.stores();
   if (plan.workers == 1 && stores.empty()) return "worker 0's parameters";
-  std::string text =
-      plan.replicas_agree()
-          ? "worker 0's parameters; all workers agree" +
-                (plan.when.verify_every > 0 ? ", compared every " + counted(plan.when.verify_every, "step") : "")
-          : "the average of all workers' parameters";
+  const auto compared =
+      plan.when.verify_every > 0 ? ", compared every " + counted(plan.when.verify_every, "step") : std::string();
+  std::string text = plan.replicas_agree() ? "worker 0's parameters; all workers agree" + compared
+                                           : "the average of all workers' parameters";
+  if (const auto until = plan.replicas_agree_until(); until > 0 && !plan.replicas_agree())
+    text += "; up to step " + grouped(until) + " all workers agree" + compared;
   if (!stores.empty() && !stores.front()->nature.in_loop)
     text = stores.size() > 1 ? "the average of the shared memories" : "the shared memory";
   else if (!stores.empty())

@@ -113,6 +113,29 @@ TEST_CASE("replicas are compared only where the wiring keeps them equal") {
   CHECK(make_plan(file, 60'000).when.verify_every == 0);
 }
 
+TEST_CASE("replicas are compared up to the step from which the workers train apart") {
+  auto file = four_workers();
+  file.exchanges.push_back(file.exchanges.front());
+  file.exchanges[1].name = "average";
+  file.exchanges[1].sends = "parameters";
+  file.exchanges[1].every = {8, false};
+  file.workers.loop = {"gradient", "exchange", "apply", "average"};
+  const auto apart_from = [&](std::optional<std::uint64_t> until, std::optional<std::uint64_t> from) {
+    if (until) file.exchanges[0].until = {*until, false};
+    if (from) file.exchanges[1].from = {*from, false};
+    return make_plan(file, 60'000);
+  };
+  CHECK(apart_from({}, {}).when.verify_every == 0);  // an average of equal parameters rounds, from the start
+  CHECK(apart_from({}, 300).when.verify_until == 300);
+  const auto plan = apart_from(250, 300);
+  CHECK(plan.when.verify_until == 250);
+  CHECK(plan.when.verified_at(200));
+  CHECK_FALSE(plan.when.verified_at(300));
+  CHECK_FALSE(plan.replicas_agree());
+  CHECK(describe(plan).find("parameters; up to step 250 all workers agree, compared every 100 steps") !=
+        std::string::npos);
+}
+
 TEST_CASE("a plan counts steps, elements and actors") {
   const auto plan = make_plan(four_workers(), 60'000);
   CHECK(plan.workers == 4);

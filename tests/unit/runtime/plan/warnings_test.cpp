@@ -72,6 +72,32 @@ TEST_CASE("a batch larger than any class of a worker is named, where workers hav
   CHECK(warnings(file, facts).empty());
 }
 
+TEST_CASE("steps in which no exchange takes place are named") {
+  auto file = four_workers();
+  file.exchanges.push_back(file.exchanges.front());
+  file.exchanges[1].name = "average";
+  file.exchanges[1].sends = "parameters";
+  file.exchanges[1].every = {8, false};
+  file.workers.loop = {"gradient", "exchange", "apply", "average"};
+  file.exchanges[0].until = {100, false};
+  CHECK(warnings(file).empty());
+  for (const std::uint64_t from : {90, 100}) {
+    file.exchanges[1].from = {from, false};
+    CHECK(warnings(file).empty());
+  }
+  file.exchanges[1].from = {120, false};
+  CHECK(warns(file, "no exchange takes place in steps 101 to 120"));
+  file.exchanges[0].from = {40, false};
+  file.exchanges[1].from = {100, false};
+  CHECK(warns(file, "no exchange takes place in steps 1 to 40"));
+  file.exchanges[0].from = {};
+  file.exchanges[1].until = {200, false};
+  CHECK(warns(file, "no exchange takes place in steps 201 to "));
+  file.exchanges.pop_back();
+  file.workers.loop.pop_back();
+  CHECK(warns(file, "no exchange takes place in steps 101 to "));
+}
+
 TEST_CASE("a key that is set but has no effect causes a warning") {
   auto file = four_workers();
   file.given.places = {
