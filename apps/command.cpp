@@ -46,9 +46,9 @@ namespace troupe::apps {
 namespace {
 
 constexpr void (*command_adders[])(CLI::App&, int&) = {
-    add_run,     add_node,        add_check, add_graph,       add_eval,     add_list,
-    add_explain, add_explain_run, add_data,  add_certs,       add_simulate, add_timeline,
-    add_replay,  add_compare,     add_top,   add_completions, add_man,      add_help};
+    add_run,         add_node, add_check,       add_graph,    add_eval,     add_list,   add_explain,
+    add_explain_run, add_data, add_certs,       add_simulate, add_timeline, add_replay, add_compare,
+    add_tune,        add_top,  add_completions, add_man,      add_help};
 
 /// Returns the lines that describe the machine, each after a line break.
 std::string lines_of(std::map<std::string, std::string> machine) {

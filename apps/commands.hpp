@@ -32,6 +32,7 @@ void add_simulate(CLI::App& app, int& status);
 void add_timeline(CLI::App& app, int& status);
 void add_replay(CLI::App& app, int& status);
 void add_compare(CLI::App& app, int& status);
+void add_tune(CLI::App& app, int& status);
 void add_top(CLI::App& app, int& status);
 void add_completions(CLI::App& app, int& status);
 void add_man(CLI::App& app, int& status);

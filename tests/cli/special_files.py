@@ -78,6 +78,7 @@ def make_all():
     troupe("run", "tiny.toml", "--out", "unfinished", "--quiet")
     pathlib.Path("unfinished/model.safetensors").unlink()
     troupe("compare", "base.toml", "--repeat", "1", "--set", "run.steps=2", "--out", "comparison")
+    troupe("tune", "base.toml", "--link", "1Mbit/s", "--vary", "exchange.every=1", "--budget", "3s", "--out", "search")
     troupe("certs", "certs", "--node", "alpha")
     write("init.toml", TINY.replace('name = "lenet"', 'name = "lenet"\ninit = "run/model.safetensors"'))
     write("script.toml", TINY.replace('name = "lenet"', 'script = "net.pt"'))
@@ -131,6 +132,10 @@ READERS = [
     (f"{CHECKPOINT}/worker-0.safetensors", "run tiny.toml --resume unfinished --set run.steps=30"),
     ("comparison/comparison.json", "compare --resume comparison"),
     ("comparison/topologies/base.toml", "compare --resume comparison"),
+    ("base.toml", "tune base.toml --link 1Mbit/s --out new"),
+    ("base.toml", "tune tiny.toml --links base.toml --out new"),
+    ("search/tune.json", "tune --resume search"),
+    ("search/base.toml", "tune --resume search"),
     ("certs/authority.crt", "node node.toml --name alpha"),
     ("certs/alpha.crt", "node node.toml --name alpha"),
     ("certs/alpha.key", "node node.toml --name alpha"),

@@ -34,7 +34,7 @@ child_runner::child_runner(signal_watch& signals)
   become_launcher();  // the child is in a group of its own, which Ctrl-Z does not stop
   signals_.on_continue([this] {
     const std::lock_guard lock(mutex_);
-    if (process_ > 0) kill(process_, SIGCONT);
+    for (const auto process : processes_) kill(process, SIGCONT);
   });
   std::signal(SIGCHLD, SIG_DFL);  // an ignored SIGCHLD is inherited and discards exit statuses
 }
@@ -46,7 +46,7 @@ child_runner::~child_runner() {
 void child_runner::forward(int signal) {
   const std::lock_guard lock(mutex_);
   signal_ = signal;
-  if (process_ > 0) kill(process_, signal);
+  for (const auto process : processes_) kill(process, signal);
 }
 
 int child_runner::run(const std::vector<std::string>& arguments, const std::filesystem::path& log,
@@ -58,7 +58,8 @@ int child_runner::run(const std::vector<std::string>& arguments, const std::file
   {
     const std::lock_guard lock(mutex_);  // a signal reaches either the child or the check before it
     if (signal_ != 0) return 128 + signal_;
-    process = process_ = start_child(arguments, {.output = file});
+    process = start_child(arguments, {.output = file});
+    processes_.insert(process);
   }
   return wait_for(process, tick);
 }
@@ -75,7 +76,7 @@ int child_runner::wait_for(pid_t process, const std::function<void(std::chrono::
   while (waitid(P_PID, static_cast<id_t>(process), &ignored, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
   }
   const std::lock_guard lock(mutex_);  // once the child is reaped, another process may get its number
-  process_ = -1;
+  processes_.erase(process);
   int status = 0;
   if (waitpid(process, &status, 0) < 0 || !WIFEXITED(status)) return 1;
   return WEXITSTATUS(status);

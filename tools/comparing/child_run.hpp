@@ -11,13 +11,14 @@
 #include <filesystem>
 #include <functional>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
 namespace troupe::comparing {
 
-/// Runs child processes one after the other and forwards the first signal to the running child. Create it before any
-/// other thread is started; see signal_watch. No child outlives this process.
+/// Runs child processes, one for each thread that calls run(), and forwards the first signal to those that are running.
+/// Create it before any other thread is started; see signal_watch. No child outlives this process.
 class child_runner {
  public:
   explicit child_runner(signal_watch& signals);
@@ -40,7 +41,7 @@ class child_runner {
 
   signal_watch& signals_;
   std::mutex mutex_;
-  pid_t process_{-1};  ///< The child that has not been reaped, or -1; guarded by mutex_.
+  std::set<pid_t> processes_;  ///< The children that have not been reaped; guarded by mutex_.
   std::atomic<int> signal_{0};
   signal_handler handler_;  ///< The last member, because it uses the others.
 };

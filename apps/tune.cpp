@@ -1,0 +1,148 @@
+// troupe tune FILE --link BANDWIDTH,LATENCY: which exchange trains the model of a file soonest on this network.
+#include "troupe/apps/commands.hpp"
+#include "troupe/apps/console/messages.hpp"
+#include "troupe/apps/console/shell_words.hpp"
+#include "troupe/data/formats/utf8.hpp"
+#include "troupe/files/error.hpp"
+#include "troupe/runtime/support/read_text.hpp"
+#include "troupe/runtime/support/terminal.hpp"
+#include "troupe/runtime/support/units.hpp"
+#include "troupe/runtime/topology/load.hpp"
+#include "troupe/runtime/topology/value.hpp"
+#include "troupe/tools/comparing/folder.hpp"
+#include "troupe/tools/comparing/variants.hpp"
+#include "troupe/tools/tuning/search.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <array>
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::apps {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct tune_options {
+  fs::path file, links, out, resume;
+  std::string link;
+  std::vector<std::string> overrides, varied;
+  std::optional<double> target;
+  std::string budget{"2min"};
+  bool overwrite{false}, quiet{false};
+};
+
+std::string utc_now() {
+  const auto now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y%m%dT%H%M%SZ", &parts);
+  return text.data();
+}
+
+/// Returns the topology with the links of the network, which are real.
+topology::topology with_network(const tune_options& given) {
+  auto base = topology::load(given.file, given.overrides);
+  if (!given.links.empty()) {
+    const auto file = topology::to_toml(fs::absolute(given.file).string());
+    base = topology::parse("extends = " + file + "\n" + read_text(given.links), given.links, given.overrides);
+    base.file = given.file;
+  }
+  if (!given.link.empty()) base.links = tuning::links_of(given.link, base);
+  if (base.links.empty())
+    throw input_error(
+        given.file.string() +
+        " describes no network; give its bandwidth and latency with --link, such as --link 50Mbit/s,20ms, "
+        "or [[link]] sections in a file with --links");
+  for (auto& link : base.links) link.real = true;
+  base.workers.device = {"cpu"};
+  return base;
+}
+
+tuning::request begin(const tune_options& given, const fs::path& folder) {
+  if (given.file.empty()) throw input_error("tune: no topology file is given; expected FILE, or --resume DIR");
+  tuning::check_replaceable(folder, given.overwrite);
+  const auto budget = topology::parse_duration(given.budget);
+  if (!budget) throw input_error("--budget is \"" + given.budget + "\"; expected a duration such as 90s or 2min");
+  tuning::request what{.file = given.file.string(), .base = with_network(given), .target = given.target};
+  what.gradient = what.base.simulate.gradient;
+  what.budget = std::chrono::duration<double>(*budget).count();
+  if (!what.target) what.target = what.base.evaluate.target_accuracy;
+  for (const auto& text : given.varied) what.varied.push_back(comparing::parse_varied(text));
+  if (!what.varied.empty())
+    tuning::varied_candidates(what.base, what.varied);  // finds mistakes before anything is written
+  return what;
+}
+
+int tune(const tune_options& given) {
+  auto& signals = signals_of_command();
+  auto folder = !given.resume.empty() ? given.resume : given.out;
+  if (folder.empty()) folder = "runs/tune-" + utc_now();
+  if (!given.resume.empty() && !given.file.empty())
+    throw input_error("--resume " + folder.string() + ": the search has stored its file and settings; leave out FILE");
+  auto what = given.resume.empty() ? begin(given, folder) : tuning::read_request(folder);
+  const auto lock = comparing::open_folder(folder);
+  if (given.resume.empty()) tuning::make_way(folder);
+  comparing::child_runner runner(signals);
+  const auto found = tuning::search(std::move(what), folder, runner, [&](const std::string& line) {
+    if (!given.quiet) std::cout << line << '\n' << std::flush;
+  });
+  if (!given.quiet) {
+    std::cout << '\n';
+    for (const auto& sentence : tuning::conclusion_of(found)) std::cout << data::printable_utf8(sentence) << '\n';
+    std::cout << "\nreport in " << for_terminal((folder / "tune.html").string()) << ", topology in "
+              << for_terminal((folder / "best.toml").string()) << '\n'
+              << std::flush;
+  }
+  if (runner.signal() == 0) return 0;
+  print_note("interrupted; continue with: " + program_name() + " tune --resume " + quoted(folder.string()));
+  return 128 + runner.signal();
+}
+
+}  // namespace
+
+void add_tune(CLI::App& app, int& status) {
+  auto* command = app.add_subcommand("tune", "Find the exchange that trains a model soonest on a network");
+  auto given = std::make_shared<tune_options>();
+  command->add_option("FILE", given->file, "Topology file whose model, data and workers are trained");
+  command->add_option("--link", given->link,
+                      "The network: the bandwidth of each node, or of each worker and server if the file has no nodes, "
+                      "and optionally the latency, such as 50Mbit/s,20ms");
+  command->add_option(
+      "--links", given->links,
+      "A topology file with the [[link]] sections of the network; its other sections replace those of FILE");
+  command
+      ->add_option("--target", given->target,
+                   "Validation accuracy, from 0 to 1, that is to be reached soonest (default: "
+                   "evaluate.target_accuracy of the file; if it has none, the best accuracy is sought)")
+      ->check(CLI::Range(0.0, 1.0));
+  command
+      ->add_option("--vary", given->varied,
+                   "Try these values of a key, given as section.key=a,b,c, instead of the usual exchanges; repeatable, "
+                   "which tries every combination")
+      ->allow_extra_args(false);
+  command->add_option("--budget", given->budget, "Time for the search")->capture_default_str();
+  command
+      ->add_option("--set", given->overrides,
+                   "Override a key of the topology file, given as section.key=value; repeatable")
+      ->allow_extra_args(false);
+  auto* out = command->add_option("--out", given->out,
+                                  "Folder for the results, which is new or empty (default: runs/tune-<UTC time>)");
+  command->add_option("--resume", given->resume, "Continue the search in this folder; finished trainings are kept")
+      ->excludes(out);
+  command->add_flag("--overwrite", given->overwrite,
+                    "Replace the search in the results folder; files that a search does not write are kept");
+  command->add_flag("--quiet", given->quiet, "Print errors only");
+  command->callback([given, &status] { status = tune(*given); });
+}
+
+}  // namespace troupe::apps
