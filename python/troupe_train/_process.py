@@ -81,7 +81,10 @@ class RunError(TroupeError):
 
 
 def torch_folder() -> pathlib.Path:
-    """Returns the folder of the installed torch. Raises TroupeError if it is missing or of another minor version."""
+    """Returns the folder of the installed torch.
+
+    Raises TroupeError if it is missing, incomplete or of another minor version.
+    """
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         raise TroupeError(f"PyTorch {TORCH} is not installed; install it with\n  {INSTALL}")
@@ -92,9 +95,12 @@ def torch_folder() -> pathlib.Path:
     version = found[1] if found else "of an unknown version"
     if not version.startswith(TORCH + "."):
         raise TroupeError(
-            f"PyTorch in {folder} is {version}, but this Troupe needs {TORCH}; install it, and restart Python, with\n"
-            f"  {INSTALL}"
+            f"PyTorch in {folder} is {version}, but this Troupe needs {TORCH}; install it with\n"
+            f"  {INSTALL}\nand then restart Python"
         )
+    if not (folder / "lib/libtorch_cpu.so").exists():
+        reinstall = INSTALL.replace("pip install", "pip install --force-reinstall --no-deps")
+        raise TroupeError(f"PyTorch in {folder} is incomplete; reinstall it with\n  {reinstall}")
     return folder
 
 

@@ -29,7 +29,7 @@ def test_the_systemd_unit_is_well_formed():
     if not shutil.which("systemd-analyze"):
         return skipped("there is no command systemd-analyze")
     unit = pathlib.Path("troupe-node@.service")
-    unit.write_text((DEPLOY / unit).read_text().replace("/usr/local/bin/troupe", os.path.abspath(BINARY)))
+    unit.write_text((DEPLOY / unit).read_text().replace("=troupe node", f"={os.path.abspath(BINARY)} node"))
     done = run("systemd-analyze", "verify", unit)
     assert "troupe-node" not in done.stderr, done.stderr
 
