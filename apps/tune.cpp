@@ -37,7 +37,7 @@ struct tune_options {
   std::vector<std::string> overrides, varied;
   std::optional<double> target;
   std::string budget{"2min"};
-  bool overwrite{false}, quiet{false};
+  bool overwrite{false}, quiet{false}, json{false};
 };
 
 std::string utc_now() {
@@ -93,17 +93,19 @@ int tune(const tune_options& given) {
   const auto lock = comparing::open_folder(folder);
   if (given.resume.empty()) tuning::make_way(folder);
   comparing::child_runner runner(signals);
+  auto& out = given.json ? std::cerr : std::cout;
   const auto found = tuning::search(std::move(what), folder, runner, [&](const std::string& line) {
-    if (!given.quiet) std::cout << line << '\n' << std::flush;
+    if (!given.quiet) out << line << '\n' << std::flush;
   });
-  if (!given.quiet) {
-    std::cout << '\n';
-    for (const auto& sentence : tuning::conclusion_of(found)) std::cout << data::printable_utf8(sentence) << '\n';
-    std::cout << "\nreport in " << for_terminal((folder / "tune.html").string()) << ", topology in "
-              << for_terminal((folder / "best.toml").string()) << '\n'
-              << std::flush;
+  if (given.json) std::cout << tuning::json_of(found) << '\n' << std::flush;
+  if (!given.quiet && !given.json) {
+    out << '\n';
+    for (const auto& sentence : tuning::conclusion_of(found)) out << data::printable_utf8(sentence) << '\n';
+    out << "\nreport in " << for_terminal((folder / "tune.html").string()) << ", topology in "
+        << for_terminal((folder / "best.toml").string()) << '\n'
+        << std::flush;
   }
-  if (runner.signal() == 0) return 0;
+  if (runner.signal() == 0) return found.has_answer() ? 0 : 1;
   print_note("interrupted; continue with: " + program_name() + " tune --resume " + quoted(folder.string()));
   return 128 + runner.signal();
 }
@@ -142,6 +144,7 @@ void add_tune(CLI::App& app, int& status) {
   command->add_flag("--overwrite", given->overwrite,
                     "Replace the search in the results folder; files that a search does not write are kept");
   command->add_flag("--quiet", given->quiet, "Print errors only");
+  command->add_flag("--json", given->json, "Print the results as one JSON object, and progress to standard error");
   command->callback([given, &status] { status = tune(*given); });
 }
 

@@ -10,9 +10,9 @@ The package starts the command `troupe` and reads what it writes, so a run gives
 a shell. Importing it imports neither torch nor pandas.
 """
 
-from ._commands import check, compare, graph, run, simulate, start, timeline
+from ._commands import check, compare, graph, run, simulate, start, timeline, tune
 from ._process import RunError, TopologyError, TroupeError
-from ._results import Comparison, Drawing, Plan, Report, Results, Run, Watch, watch
+from ._results import Comparison, Drawing, Plan, Report, Results, Run, Tuning, Watch, watch
 
 __all__ = [
     "Comparison",
@@ -24,6 +24,7 @@ __all__ = [
     "RunError",
     "TopologyError",
     "TroupeError",
+    "Tuning",
     "Watch",
     "check",
     "compare",
@@ -32,5 +33,6 @@ __all__ = [
     "simulate",
     "start",
     "timeline",
+    "tune",
     "watch",
 ]

@@ -29,7 +29,7 @@ from ._process import (
     variations,
     warn,
 )
-from ._results import Comparison, Drawing, Plan, Run
+from ._results import Comparison, Drawing, Plan, Run, Tuning
 
 
 def run(
@@ -193,6 +193,63 @@ def compare(
         else:
             say(f"{folder}: interrupted before the comparison began; there are no results", quiet)
     return Comparison(inputs.folder, job.status or 0, json.loads(text or "{}"), varied)
+
+
+def tune(
+    file_or_name: PathLike | None = None,
+    link: str | None = None,
+    links: PathLike | None = None,
+    target: float | None = None,
+    vary: Mapping[str, Sequence[Any]] = {},
+    budget: str = "2min",
+    set: Mapping[str, Any] = {},
+    model: Any = None,
+    data: Any = None,
+    validation: Any = None,
+    out: PathLike | None = None,
+    resume: PathLike | None = None,
+    quiet: bool = False,
+    **flags: Any,
+) -> Tuning:
+    """Finds the exchange that trains a model soonest on a network, by simulation on this machine.
+
+    link          the bandwidth of each node or worker, and optionally the latency: "50Mbit/s,20ms".
+    links         in place of link, a topology file with [[link]] sections.
+    target        the validation accuracy, from 0 to 1, that is to be reached soonest; without it, the best is sought.
+    vary          keys and lists of values to try in place of the usual exchanges: {"exchange.every": [4, 16]}.
+    budget        the time for the search, such as "90s".
+
+    The other arguments are those of run(); resume= continues a search. An interrupt ends it and returns what is known.
+
+    Raises TroupeError for what cannot be trained, TopologyError if the command refuses a topology or a setting, and
+    RunError if the search fails.
+    """
+    words = options(tune, flags) + settings(flattened(set)) + variations(lists(vary))
+    if resume is not None:
+        inputs = _resumed(resume, model, data, validation, out)
+        job = Job(["tune", *words, "--resume", str(inputs.folder), "--json"], inputs.ended)
+    elif file_or_name is None:
+        raise TroupeError("there is nothing to tune; expected a topology file or name, or resume= with a folder")
+    else:
+        training = Training.of(file_or_name, set, model, data, validation)
+        words += [training.file, "--budget", budget]
+        for option, value in (("--link", link), ("--links", links), ("--target", target)):
+            if value is not None:
+                words += [option, str(value)]
+        inputs = claim(out, "tune")
+        job = _job("tune", words, inputs, training)
+    with job.ends_with_caller(), job.interrupts():
+        progress = Progress(quiet)
+        for _ in job.follow():
+            for line in job.news():
+                progress.show(line.strip())
+        progress.close()
+    text = "".join(job.lines)
+    job.check(inputs.folder, (0, INTERRUPTED))
+    if job.status == INTERRUPTED:
+        folder = str(inputs.folder)
+        say(f"interrupted; to go on: troupe_train.tune(resume={folder!r})", quiet)
+    return Tuning(inputs.folder, job.status or 0, json.loads(text or "{}"))
 
 
 def check(

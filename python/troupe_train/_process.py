@@ -41,6 +41,7 @@ OPTIONS = {
     "run": "csv epoch_log dashboard actors record tensorboard trace overwrite",
     "simulate": "seed compute against events tensorboard trace dashboard overwrite",
     "compare": "overwrite",
+    "tune": "overwrite",
     "check": "no_data operators",
     "graph": "wiring_only",
     "timeline": "steps workers",

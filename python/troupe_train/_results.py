@@ -291,6 +291,28 @@ class Comparison:
         return row
 
 
+class Tuning:
+    """What `troupe tune` has found. best is the path of a topology file, for run() with the same model and data."""
+
+    def __init__(self, folder: pathlib.Path, status: int, found: dict[str, Any]) -> None:
+        self.folder = folder
+        self.status = status
+        self.conclusion: str = found.get("conclusion", "")
+        self.best = folder / "best.toml"
+
+    @property
+    def table(self) -> Any:
+        """The rows of tune.csv as a DataFrame or a list of dicts: one for each training, or candidate that has none."""
+        return table(read_csv(present(self.folder) / "tune.csv"))
+
+    def report(self) -> Report:
+        """Returns tune.html, which a notebook shows and whose str() is its path. Raises TroupeError without it."""
+        return Report(present(self.folder) / "tune.html", height=900)
+
+    def __repr__(self) -> str:
+        return f"Tuning({str(self.folder)!r}: {self.conclusion})"
+
+
 class Plan(str):
     """What `troupe check` prints. plan is the same as a dict, with the keys of `troupe check --json`.
 

@@ -182,8 +182,11 @@ void check_unused(const plan& plan, std::vector<std::string>& warnings) {
                                kinds.key + " = \"" + kind.name + "\"");
   if (!file.evaluate.target_accuracy && file.evaluate.target_hold != topology::evaluate_settings{}.target_hold)
     warnings.push_back("evaluate.target_hold has no effect without evaluate.target_accuracy");
-  for (const std::string key : {"checkpoint.keep", "checkpoint.copies"})
-    if (!file.checkpoint.every && given.has(key)) warnings.push_back(key + " has no effect without checkpoint.every");
+  const topology::checkpoint_settings usual;
+  for (const auto& [key, changed] : {std::pair{"checkpoint.keep", file.checkpoint.keep != usual.keep},
+                                     {"checkpoint.copies", file.checkpoint.copies != usual.copies}})
+    if (!file.checkpoint.every && changed)
+      warnings.push_back(std::string(key) + " has no effect without checkpoint.every");
   const auto has_actors = std::any_of(plan.exchanges.begin(), plan.exchanges.end(),
                                       [](const auto& exchange) { return exchange.nature.is_elsewhere(); });
   const topology::run_settings defaults;
@@ -192,7 +195,7 @@ void check_unused(const plan& plan, std::vector<std::string>& warnings) {
         {"run.join_timeout", !has_actors && file.run.join_timeout != defaults.join_timeout}})
     if (file.nodes.empty() && changed)
       warnings.push_back(std::string(key) + " has no effect without [[node]] sections");
-  if (plan.when.verify_every == 0 && file.run.verify_every > 0 && given.has("run.verify_every"))
+  if (plan.when.verify_every == 0 && file.run.verify_every > 0 && file.run.verify_every != defaults.verify_every)
     warnings.push_back(
         "run.verify_every has no effect, because this wiring does not keep the workers' parameters equal");
   for (std::size_t i = 0; i < file.exchanges.size(); ++i) {

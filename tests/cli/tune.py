@@ -121,6 +121,8 @@ def test_mistakes_are_named_before_anything_runs():
         said = troupe("tune", file, *words, "--out", "out", status=2).stderr
         assert why in said, said
         assert not pathlib.Path("out/runs").exists()
+    said = troupe("tune", file, "--link", "1Mbit/s", "--budget", "1ms", "--out", "short", status=1).stdout
+    assert "the budget of 0.00100 s is too short" in said, said
     assert "does not contain a search" in troupe("tune", "--resume", ".", status=2).stderr
     assert "no topology file is given" in troupe("tune", status=2).stderr
     pathlib.Path("mine").mkdir()

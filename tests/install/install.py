@@ -8,12 +8,14 @@ import pathlib
 import re
 import shutil
 import subprocess
+import tempfile
 
 from nodes import EXCHANGE, LOOP, WIRINGS, background, node_tables, weights
 from troupe_command import SOURCE, TINY, main, metrics, thorough, troupe, write
 
 EXAMPLE = SOURCE / "examples/new_exchange"
 SPIRALS = SOURCE / "examples/own_model/spirals.toml"
+SCRATCH = tempfile.TemporaryDirectory(prefix="troupe-install-")
 # A plug-in that claims what the command line of the compiler says.
 PLUGIN = r'''
 #include <cstddef>
@@ -34,13 +36,30 @@ def install():
     return pathlib.Path("prefix").absolute()
 
 
-def build(example):
-    """Builds an example as a user's project, in the current folder. What the compiler cache has, it has for any."""
-    os.environ |= {"CCACHE_BASEDIR": os.getcwd(), "CCACHE_NOHASHDIR": "1"}
-    call("cmake", "-G", "Ninja", "-S", SOURCE / "examples" / example, "-B", example,
-         "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_PREFIX_PATH={install()}",
+@functools.cache
+def installed():
+    """Returns a folder with an installation for all tests that do not change it."""
+    call("cmake", "--install", os.environ["TROUPE_BUILD"], "--prefix", f"{SCRATCH.name}/prefix")
+    return pathlib.Path(SCRATCH.name, "prefix")
+
+
+@functools.cache
+def built(example):
+    """Builds an example as a user's project. What the compiler cache has, it has for any folder."""
+    os.environ |= {"CCACHE_BASEDIR": SCRATCH.name, "CCACHE_NOHASHDIR": "1"}
+    folder = pathlib.Path(SCRATCH.name, example)
+    call("cmake", "-G", "Ninja", "-S", SOURCE / "examples" / example, "-B", folder,
+         "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_PREFIX_PATH={installed()}",
          *(["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []))
-    call("cmake", "--build", example)
+    call("cmake", "--build", folder)
+    return folder
+
+
+def build(example):
+    """Makes an example, built, and the installation available in the current folder."""
+    pathlib.Path(example).symlink_to(built(example))
+    if not pathlib.Path("prefix").exists():
+        pathlib.Path("prefix").symlink_to(installed())
 
 
 def included_by(header):

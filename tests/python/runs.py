@@ -258,6 +258,18 @@ def test_comparisons_have_a_row_for_each_variant():
     assert "<table" in found._repr_html_() and "Shortest run" in repr(found)
 
 
+@thorough
+def test_what_to_use_on_a_network():
+    net, x, y = setup()
+    found = tt.tune("all_reduce", link="1Mbit/s,5ms", target=0.01, budget="10s", model=net, data=(x, y), validation=0.2,
+                    set={"run.steps": 40, "data.batch_size": 8}, out="out", quiet=True)
+    rows = found.table if isinstance(found.table, list) else found.table.to_dict("records")
+    assert found.status == 0 and {row["kind"] for row in rows} == {"curve", "timing"}, rows
+    assert found.conclusion.startswith("Use ") and found.conclusion in repr(found) and found.report().path.is_file()
+    assert tt.run(found.best, model=net, data=(x, y), validation=0.2, out="run", quiet=True).status == 0
+    assert "describes no network" in str(raises(tt.TopologyError, lambda: tt.tune("all_reduce", out="none", quiet=True)))
+
+
 def test_simulate_check_graph_and_timeline():
     run = tt.simulate("ring_all_reduce", set={"run.steps": 3, "simulate.gradient": "10ms", "link": {"at": "*", "latency": "1ms"}},
                       compute="none")

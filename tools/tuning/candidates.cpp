@@ -106,8 +106,8 @@ candidates usual_candidates(const topology::topology& base) {
   const auto shared = without_wiring(base);
   for (const auto& way : usual_wirings(static_cast<std::size_t>(base.workers.count))) {
     const auto loop = as_override("workers", way.loop);
-    candidate made{.label = way.label, .settings = loop, .family = way.family, .coarseness = way.coarseness};
-    for (const auto& setting : way.settings) made.settings += "\n" + as_override("exchange", setting);
+    candidate made{.label = way.label, .settings = {loop}, .family = way.family, .coarseness = way.coarseness};
+    for (const auto& setting : way.settings) made.settings.push_back(as_override("exchange", setting));
     try {
       made.file = topology::parse(shared + "[exchange]\n" + text::joined(way.settings, "\n") + "\n", base.file, {loop});
       auto& given = result.all.front();
@@ -140,9 +140,8 @@ candidates varied_candidates(const topology::topology& base, const std::vector<c
   for (const auto& point : grid) {
     std::vector<std::string> names;
     for (const auto& setting : point) names.push_back(setting.substr(setting.rfind('.', setting.find('=')) + 1));
-    result.all.push_back({.label = text::joined(names, ", "),
-                          .settings = text::joined(point, "\n"),
-                          .file = with_settings(text, base.file, point)});
+    result.all.push_back(
+        {.label = text::joined(names, ", "), .settings = point, .file = with_settings(text, base.file, point)});
   }
   return result;
 }

@@ -14,8 +14,8 @@ namespace troupe::tuning {
 
 /// A way to train the model of a topology file.
 struct candidate {
-  std::string label{};     ///< Short unique name for tables and figures.
-  std::string settings{};  ///< What it changes in the file, as --set takes it, one per line; empty for nothing.
+  std::string label{};                  ///< Short unique name for tables and figures.
+  std::vector<std::string> settings{};  ///< What it changes in the file, as --set takes it.
   /// Candidates of a family differ only in how much, or how often, they send. Empty if there are no others.
   std::string family{};
   std::uint32_t coarseness{0};  ///< The less a candidate sends, the larger. Equal for those with the same results.

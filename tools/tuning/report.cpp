@@ -1,5 +1,6 @@
 #include "troupe/tools/tuning/report.hpp"
 
+#include "troupe/files/json.hpp"
 #include "troupe/files/text.hpp"
 #include "troupe/runtime/support/csv.hpp"
 #include "troupe/runtime/support/units.hpp"
@@ -68,11 +69,6 @@ std::string gradient_text(const std::string& delay) {
   return human_number(std::chrono::duration<double, std::milli>(*topology::parse_delay(delay)).count(), 3) + " ms";
 }
 
-std::string one_line(std::string settings) {
-  std::replace(settings.begin(), settings.end(), '\n', ' ');
-  return settings;
-}
-
 std::string plain(const std::string& text) {
   std::string safe;
   for (const char c : text) {
@@ -84,6 +80,10 @@ std::string plain(const std::string& text) {
 
 }  // namespace
 
+bool findings::has_answer() const {
+  return last_point(best_of(*this)) != nullptr;
+}
+
 std::string outcome_of(const contender& of, const findings& in) {
   if (const auto taken = in.target ? taken_by(of) : std::nullopt; taken && taken->reached > 0)
     return comparing::target_text(taken, seconds_text);
@@ -94,7 +94,10 @@ std::string outcome_of(const contender& of, const findings& in) {
 std::vector<std::string> conclusion_of(const findings& of) {
   const auto& best = best_of(of);
   const auto* last = last_point(best);
-  if (last == nullptr) return {"No training could be simulated; see the files *.log in the folder runs."};
+  if (!of.has_answer())
+    return {"No candidate was trained: the budget of " + seconds_text(of.budget) +
+            " is too short, or the trainings failed; see runs/*/*.log in the folder. The shortest steps are those of " +
+            best.what.label + ", with " + seconds_text(best.step.seconds) + "."};
   std::vector<std::string> said;
   const auto seeds = best.trainings.size();
   if (has_reached(best))
@@ -153,7 +156,7 @@ std::string csv_of(const findings& of) {
   };
   for (const auto i : of.order) {
     const auto& each = of.all[i];
-    const auto head = csv_field(one_line(each.what.settings)) + "," + csv_number(each.step.seconds) + "," +
+    const auto head = csv_field(text::joined(each.what.settings, " ")) + "," + csv_number(each.step.seconds) + "," +
                       csv_number(each.step.megabytes) + ",";
     for (const auto& training : each.trainings) {
       const auto& points = training.result.points;
@@ -182,6 +185,36 @@ std::string markdown_of(const findings& of) {
   text += "\n";
   for (const auto& sentence : limits_of(of)) text += plain(sentence) + "\n";
   return text;
+}
+
+std::string json_of(const findings& of) {
+  using json = files::json;
+  const auto value_of = [](const std::optional<double>& value) { return value ? json(*value) : json(nullptr); };
+  json all = json::array();
+  for (const auto i : of.order) {
+    const auto& each = of.all[i];
+    json trainings = json::array();
+    for (const auto& training : each.trainings) {
+      const auto& points = training.result.points;
+      trainings.push_back({{"seed", training.seed},
+                           {"seconds_to_target", value_of(training.to_target)},
+                           {"seconds", points.empty() ? json(nullptr) : json(points.back().seconds)},
+                           {"accuracy", points.empty() ? json(nullptr) : value_of(points.back().val_accuracy)},
+                           {"loss", points.empty() ? json(nullptr) : value_of(points.back().val_loss)}});
+    }
+    all.push_back({{"label", each.what.label},
+                   {"settings", each.what.settings},
+                   {"seconds_per_step", each.step.seconds},
+                   {"megabytes_per_worker", each.step.megabytes},
+                   {"trainings", trainings},
+                   {"left_out", each.out}});
+  }
+  return files::json_text(json{{"file", of.file},
+                               {"network", of.network},
+                               {"target", value_of(of.target)},
+                               {"conclusion", text::joined(conclusion_of(of), " ")},
+                               {"limits", limits_of(of)},
+                               {"candidates", all}});
 }
 
 std::string best_topology(const findings& of) {

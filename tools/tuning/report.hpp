@@ -23,6 +23,8 @@ struct findings {
   std::vector<std::pair<std::string, std::string>> refused{};  ///< Candidates that cannot be trained, and why.
   std::map<std::string, std::string> machine{};
   bool is_whole{true};  ///< Whether the search was not interrupted.
+
+  bool has_answer() const;  ///< Whether the best candidate was trained.
 };
 
 /// Returns what to use, what it costs, and how sure that is: sentences, the most important first.
@@ -39,6 +41,9 @@ std::string csv_of(const findings& of);
 std::string markdown_of(const findings& of);
 std::string html_of(const findings& of);
 std::string best_topology(const findings& of);
+
+/// Returns the findings as one JSON object.
+std::string json_of(const findings& of);
 
 /// Writes all of them. Throws std::runtime_error.
 void write_reports(const std::filesystem::path& folder, const findings& of);

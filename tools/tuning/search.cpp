@@ -146,8 +146,16 @@ std::string network_text(const std::vector<topology::link_settings>& links) {
 void check_replaceable(const fs::path& folder, bool overwrite) {
   const auto whose = claim_of(folder, description_file);
   if (whose == claim::free) return;
-  if (whose != claim::ours)
-    throw input_error(folder.string() + ": " + foreign_text(folder, description_file, "search"));
+  if (whose == claim::foreign) {
+    for (const auto* name : {"runs", "topologies", "best.toml", "tune.html", "tune.md", "tune.csv", base_file})
+      if (fs::exists(fs::symlink_status(folder / name)))
+        throw input_error(
+            (folder / name).string() +
+            ": a search needs this name for its own files, and the folder contains no search; choose another "
+            "folder with --out");
+    if (!overwrite) throw input_error(folder.string() + ": " + foreign_text(folder, description_file, "search"));
+    return;
+  }
   if (!overwrite)
     throw input_error(
         folder.string() +

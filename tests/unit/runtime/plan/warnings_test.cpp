@@ -109,12 +109,13 @@ TEST_CASE("a key that is set but has no effect causes a warning") {
               "gpt (blocks, 4 by default) and wide_resnet (blocks per group, 2 by default)"));
   file.given.places = {{"exchange.exchange.bucket_mb", ""}};
   CHECK(warns(file, "exchange.bucket_mb has no effect"));
-  file.given.places = {{"run.verify_every", ""}};
+  file.given.places.clear();
+  file.run.verify_every = 7;
   CHECK(warnings(file).empty());
   file.exchanges.front().every = {2, false};
   CHECK(warns(file, "run.verify_every has no effect"));
   file.exchanges.front().every = {};
-  file.given.places.clear();
+  file.run = {};
   file.evaluate.target_hold = 3;
   CHECK(warns(file, "evaluate.target_hold has no effect"));
   file.evaluate = {};

@@ -91,7 +91,7 @@ TEST_CASE("the usual candidates are valid files, and the file itself is one of t
                                                 {{"exchange.every", {"1", "2"}}, {"optimizer.lr", {"0.1", "0.2"}}});
   REQUIRE(varied.all.size() == 4);
   CHECK(varied.all[1].label == "every=1, lr=0.2");
-  CHECK(varied.all[1].settings == "exchange.every=1\noptimizer.lr=0.2");
+  CHECK(varied.all[1].settings == std::vector<std::string>{"exchange.every=1", "optimizer.lr=0.2"});
 }
 
 TEST_CASE("a link is that of each node, or of each worker") {
