@@ -4,7 +4,7 @@
 Trains the GPT of topologies/recipes/gpt_characters.toml with four workers, on the same samples for each method and with three
 seeds, and prints a row for each method: the loss on the held-out text, the bytes that a worker sends in a step, and both in
 relation to DDP. In one process; bytes are counted as if every message went between processes.
-    cmake --preset release && cmake --build build && bench/low_communication.py [--steps N] [--seeds N] [METHOD …]
+    cmake --preset release && cmake --build build && bench/low_communication.py [--steps N] [--seeds N] [--first-seed N] [METHOD …]
 """
 
 import argparse
@@ -71,11 +71,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("methods", nargs="*", help=f"of {', '.join(METHODS)}; default: all")
     given = parser.parse_args()
     names = ["DDP", *(name for name in given.methods or METHODS if name != "DDP")]
     found = {name: [] for name in names}
-    for seed in range(1, given.seeds + 1):
+    for seed in range(given.first_seed, given.first_seed + given.seeds):
         for name in names:  # interleaved
             found[name].append(run(METHODS[name], seed, given.steps))
             print(f"{name}, seed {seed}: {found[name][-1]}", flush=True)

@@ -40,11 +40,11 @@ else()
   target_compile_options(troupe_options INTERFACE $<BUILD_INTERFACE:--param=ggc-min-heapsize=1048576>)
 endif()
 if(TROUPE_SANITIZE)
-  # -O0, because -O1 takes a third longer to compile. The checks null and alignment would double the time to compile,
-  # and the address sanitizer reports null pointers anyway. GCC 12 warns falsely of uninitialised reads in instrumented
-  # standard headers.
+  # -O1, because -O2 takes a third longer to compile, and with -O0 the simulations take several times longer. The checks
+  # null and alignment would double the time to compile, and the address sanitizer reports null pointers anyway. GCC 12
+  # warns falsely of uninitialised reads in instrumented standard headers.
   target_compile_options(troupe_options INTERFACE -fsanitize=${TROUPE_SANITIZE} -fno-sanitize=null,alignment
-    -fno-omit-frame-pointer -O0 -g1 -Wno-maybe-uninitialized)
+    -fno-omit-frame-pointer -O1 -g1 -Wno-maybe-uninitialized)
   target_link_options(troupe_options INTERFACE -fsanitize=${TROUPE_SANITIZE})
 endif()
 
