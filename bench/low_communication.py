@@ -4,7 +4,8 @@
 Trains the GPT of topologies/recipes/gpt_characters.toml with four workers, on the same samples for each method and with three
 seeds, and prints a row for each method: the loss on the held-out text, the bytes that a worker sends in a step, and both in
 relation to DDP. In one process; bytes are counted as if every message went between processes.
-    cmake --preset release && cmake --build build && bench/low_communication.py [--steps N] [--seeds N] [--first-seed N] [METHOD …]
+    cmake --preset release && cmake --build build
+    bench/low_communication.py [--steps N] [--seeds N] [--first-seed N] [METHOD …]
 """
 
 import argparse
