@@ -266,7 +266,9 @@ def test_what_to_use_on_a_network():
     rows = found.table if isinstance(found.table, list) else found.table.to_dict("records")
     assert found.status == 0 and {row["kind"] for row in rows} == {"curve", "timing"}, rows
     assert found.conclusion.startswith("Use ") and found.conclusion in repr(found) and found.report().path.is_file()
-    assert tt.run(found.best, model=net, data=(x, y), validation=0.2, out="run", quiet=True).status == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # so short a run may end between two exchanges
+        assert tt.run(found.best, model=net, data=(x, y), validation=0.2, out="run", quiet=True).status == 0
     assert "describes no network" in str(raises(tt.TopologyError, lambda: tt.tune("all_reduce", out="none", quiet=True)))
 
 

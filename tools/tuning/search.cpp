@@ -74,8 +74,11 @@ std::vector<contender> contenders_of(candidates found, rehearsal& data, findings
   for (auto& each : found.all) {
     contender one{.folder = folder_for(each.label, taken)};
     try {
+      constexpr std::uint64_t least_rounds = 4;  // fewer say little about what averaging so seldom costs
+      const auto planned = data.planned(each.file, each.family.empty() ? 1 : least_rounds);
       one.step = data.pace_of(each.file);
-      one.steps = data.steps_of(each.file);
+      one.steps = planned.steps;
+      each.file = planned.file;
     } catch (const std::runtime_error& reason) {
       result.refused.emplace_back(each.label, reason.what());
       continue;

@@ -3,6 +3,7 @@
 #include "troupe/runtime/launch/launcher.hpp"
 #include "troupe/runtime/plan/plan.hpp"
 #include "troupe/runtime/simulation/simulate_run.hpp"
+#include "troupe/runtime/support/units.hpp"
 #include "troupe/runtime/topology/value.hpp"
 
 #include <algorithm>
@@ -49,8 +50,13 @@ real_times rehearsal::measure(topology::topology& base) {
   return times;
 }
 
-std::uint64_t rehearsal::steps_of(const topology::topology& file) const {
-  return make_plan(file, data_facts(data_, file)).steps;
+plan rehearsal::planned(const topology::topology& file, std::uint64_t least) const {
+  auto made = make_plan(file, data_facts(data_, file));
+  for (const auto& exchange : made.exchanges)
+    if (exchange.nature.in_loop && exchange.due.longest_interval() * least > made.steps)
+      throw std::runtime_error("the run has only " + counted(made.steps, "step") +
+                               ", and the exchange takes place every " + grouped(exchange.due.longest_interval()));
+  return made;
 }
 
 pace rehearsal::pace_of(const topology::topology& file) {

@@ -3,11 +3,12 @@
 
 #include "troupe/data/sets/dataset.hpp"
 #include "troupe/models/storage/buffer_pool.hpp"
+#include "troupe/runtime/plan/plan.hpp"
 #include "troupe/tools/tuning/candidates.hpp"
 
 #include <ATen/core/Tensor.h>
 
-#include <string>
+#include <cstdint>
 
 namespace troupe::tuning {
 
@@ -36,8 +37,9 @@ class rehearsal {
   /// if it cannot be planned or simulated.
   pace pace_of(const topology::topology& file);
 
-  /// Returns the number of steps of the whole run.
-  std::uint64_t steps_of(const topology::topology& file) const;
+  /// Returns the plan of a candidate, in whose file exchanges have no settings without effect. Throws
+  /// std::runtime_error if one of its exchanges takes place fewer than `least` times.
+  plan planned(const topology::topology& file, std::uint64_t least) const;
 
  private:
   data::dataset_pair data_;
