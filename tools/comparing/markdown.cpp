@@ -1,22 +1,13 @@
 // Makes compare.md and the pictures that it shows.
 #include "troupe/tools/comparing/figures.hpp"
 #include "troupe/tools/comparing/report.hpp"
+#include "troupe/tools/comparing/words.hpp"
 
 #include <utility>
 
 namespace troupe::comparing {
 
 namespace {
-
-/// Returns text that Markdown shows as it is, also in a table.
-std::string plain(const std::string& text) {
-  std::string safe;
-  for (const char c : text) {
-    if (std::string_view("\\`*_{}[]<>#|&~").find(c) != std::string_view::npos) safe += '\\';
-    safe += c == '\n' ? ' ' : c;
-  }
-  return safe;
-}
 
 std::string row_of(const std::vector<std::string>& cells) {
   std::string text = "|";

@@ -77,41 +77,6 @@ std::vector<fs::path> files_of(const std::vector<fs::path>& given) {
   return files;
 }
 
-/// Refuses more variants than a comparison can have, before any of them is made.
-void check_count(std::size_t files, const std::vector<varied_key>& varied) {
-  auto count = static_cast<double>(files);
-  auto product = counted(files, "file");
-  for (const auto& [key, values] : varied) {
-    count *= static_cast<double>(values.size());
-    product += " × " + grouped(values.size()) + " of " + key;
-  }
-  if (count <= static_cast<double>(most_variants)) return;
-  throw input_error((varied.empty() ? "FILE: " : "--vary: ") + product + " are too many variants; expected at most " +
-                    grouped(most_variants) + " in one comparison");
-}
-
-/// Returns every combination of the varied settings; the last key varies fastest. Throws input_error if a key is given
-/// twice.
-std::vector<std::vector<std::pair<std::string, std::string>>> grid(const std::vector<varied_key>& varied) {
-  std::set<std::string> keys;
-  for (const auto& option : varied)
-    if (!keys.insert(option.key).second)
-      throw input_error("--vary " + option.key +
-                        " is given twice; expected all its values in one option, such as --vary " + option.key +
-                        "=a,b");
-  std::vector<std::vector<std::pair<std::string, std::string>>> points(1);
-  for (const auto& [key, values] : varied) {
-    std::vector<std::vector<std::pair<std::string, std::string>>> longer;
-    for (const auto& so_far : points)
-      for (const auto& value : values) {
-        longer.push_back(so_far);
-        longer.back().emplace_back(key, value);
-      }
-    points = std::move(longer);
-  }
-  return points;
-}
-
 /// Sets label and folder of each variant. Throws input_error if two variants are the same.
 void name_all(std::vector<variant>& variants) {
   std::map<std::string, std::set<std::string>> files_by_stem;
@@ -129,16 +94,7 @@ void name_all(std::vector<variant>& variants) {
       candidate.label += ", " + (keys_by_last.at(last_of(key)).size() > 1 ? key : last_of(key)) + "=" + value;
     if (!labels.insert(candidate.label).second)
       throw input_error(candidate.file_column() + " is given twice; expected different topology files or settings");
-    std::string folder;
-    for (const char c : candidate.label)
-      if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '=' || c == '-')
-        folder += c;
-      else if (!folder.empty() && folder.back() != '-')
-        folder += '-';
-    while (folder.starts_with('.')) folder.erase(0, 1);
-    auto name = folder = folder.substr(0, 100);
-    for (int i = 2; name.empty() || !folders.insert(name).second; ++i) name = folder + "-" + std::to_string(i);
-    candidate.folder = name;
+    candidate.folder = folder_name(candidate.label, folders);
   }
 }
 
@@ -148,14 +104,7 @@ topology::topology load(const fs::path& file, std::vector<std::string> overrides
   for (const auto& [key, value] : varied) overrides.push_back(key + "=" + value);
   return topology::load(file, overrides);
 } catch (const input_error& reason) {
-  std::string text = reason.what();
-  const auto others = overrides.size() - varied.size();
-  for (std::size_t i = 0; i < varied.size(); ++i) {
-    const auto number = "--set #" + std::to_string(others + i + 1) + ":";
-    for (auto at = text.find(number); at != std::string::npos; at = text.find(number, at + 1))
-      text.replace(at, number.size(), "--vary " + varied[i].first + "=" + varied[i].second + ":");
-  }
-  throw input_error(text);
+  throw input_error(with_vary(reason.what(), overrides.size() - varied.size(), varied));
 }
 
 /// Makes the plan of a variant. Throws input_error, which names the topology file.
@@ -204,6 +153,60 @@ class gradient_times {
 };
 
 }  // namespace
+
+void check_count(std::size_t files, const std::vector<varied_key>& varied) {
+  auto count = static_cast<double>(files);
+  auto product = counted(files, "file");
+  for (const auto& [key, values] : varied) {
+    count *= static_cast<double>(values.size());
+    product += " × " + grouped(values.size()) + " of " + key;
+  }
+  if (count <= static_cast<double>(most_variants)) return;
+  throw input_error((varied.empty() ? "FILE: " : "--vary: ") + product + " are too many variants; expected at most " +
+                    grouped(most_variants) + " in one comparison");
+}
+
+std::vector<std::vector<std::pair<std::string, std::string>>> grid(const std::vector<varied_key>& varied) {
+  std::set<std::string> keys;
+  for (const auto& option : varied)
+    if (!keys.insert(option.key).second)
+      throw input_error("--vary " + option.key +
+                        " is given twice; expected all its values in one option, such as --vary " + option.key +
+                        "=a,b");
+  std::vector<std::vector<std::pair<std::string, std::string>>> points(1);
+  for (const auto& [key, values] : varied) {
+    std::vector<std::vector<std::pair<std::string, std::string>>> longer;
+    for (const auto& so_far : points)
+      for (const auto& value : values) {
+        longer.push_back(so_far);
+        longer.back().emplace_back(key, value);
+      }
+    points = std::move(longer);
+  }
+  return points;
+}
+
+std::string folder_name(const std::string& label, std::set<std::string>& taken) {
+  std::string folder;
+  for (const char c : label)
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '=' || c == '-')
+      folder += c;
+    else if (!folder.empty() && folder.back() != '-')
+      folder += '-';
+  while (folder.starts_with('.')) folder.erase(0, 1);
+  auto name = folder = folder.substr(0, 100);
+  for (int i = 2; name.empty() || !taken.insert(name).second; ++i) name = folder + "-" + std::to_string(i);
+  return name;
+}
+
+std::string with_vary(std::string text, std::size_t others, const setting_point& varied) {
+  for (std::size_t i = 0; i < varied.size(); ++i) {
+    const auto number = "--set #" + std::to_string(others + i + 1) + ":";
+    for (auto at = text.find(number); at != std::string::npos; at = text.find(number, at + 1))
+      text.replace(at, number.size(), "--vary " + varied[i].first + "=" + varied[i].second + ":");
+  }
+  return text;
+}
 
 varied_key parse_varied(const std::string& text) {
   const auto equals = text.find('=');

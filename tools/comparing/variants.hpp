@@ -7,13 +7,31 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe::comparing {
 
 /// Parses "key=a,b,c". Commas inside brackets and quotes belong to a value. Throws input_error.
 varied_key parse_varied(const std::string& text);
+
+/// A combination of varied settings: keys and values.
+using setting_point = std::vector<std::pair<std::string, std::string>>;
+
+/// Refuses more variants than a comparison can have, before any of them is made. Throws input_error.
+void check_count(std::size_t files, const std::vector<varied_key>& varied);
+
+/// Returns every combination of the varied settings; the last key varies fastest. Throws input_error if a key is given
+/// twice.
+std::vector<setting_point> grid(const std::vector<varied_key>& varied);
+
+/// Returns a name for the files of a variant, made from its label, that is not among those that are taken, and adds it.
+std::string folder_name(const std::string& label, std::set<std::string>& taken);
+
+/// Returns an error message in which settings that follow `others` others are named as --vary instead of by number.
+std::string with_vary(std::string text, std::size_t others, const setting_point& varied);
 
 /// What to compare.
 struct request {

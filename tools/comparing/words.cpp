@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <string_view>
 
 namespace troupe::comparing {
 
@@ -21,6 +22,15 @@ std::string fixed(double value, int places) {
 }
 
 }  // namespace
+
+std::string plain(const std::string& text) {
+  std::string safe;
+  for (const char c : text) {
+    if (std::string_view("\\`*_{}[]<>#|&~").find(c) != std::string_view::npos) safe += '\\';
+    safe += c == '\n' ? ' ' : c;
+  }
+  return safe;
+}
 
 std::string seconds_text(double seconds) {
   if (seconds < 119.5) return number_text(seconds) + " s";

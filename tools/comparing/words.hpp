@@ -9,6 +9,9 @@
 
 namespace troupe::comparing {
 
+/// Returns text that Markdown shows as it is, also in a table.
+std::string plain(const std::string& text);
+
 /// Returns a time with three significant digits, such as "0.0123 s" or "12.3 s", or from two minutes on as "2:05 min".
 std::string seconds_text(double seconds);
 

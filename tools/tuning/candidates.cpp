@@ -3,8 +3,8 @@
 #include "troupe/files/error.hpp"
 #include "troupe/files/text.hpp"
 #include "troupe/runtime/topology/load.hpp"
+#include "troupe/tools/comparing/variants.hpp"
 
-#include <array>
 #include <sstream>
 
 namespace troupe::tuning {
@@ -83,20 +83,6 @@ std::string as_override(const std::string& section, const std::string& setting) 
   return section + "." + setting.substr(0, equals) + "=" + setting.substr(equals + 3);
 }
 
-/// Parses a topology with these settings. Throws input_error, which names a setting as --vary.
-topology::topology with_settings(const std::string& text, const std::filesystem::path& file,
-                                 const std::vector<std::string>& settings) try {
-  return topology::parse(text, file, settings);
-} catch (const input_error& reason) {
-  std::string said = reason.what();
-  for (std::size_t i = 0; i < settings.size(); ++i) {
-    const auto number = "--set #" + std::to_string(i + 1) + ":";
-    if (const auto at = said.find(number); at != std::string::npos)
-      said.replace(at, number.size(), "--vary " + settings[i] + ":");
-  }
-  throw input_error(said);
-}
-
 }  // namespace
 
 candidates usual_candidates(const topology::topology& base) {
@@ -126,22 +112,22 @@ candidates usual_candidates(const topology::topology& base) {
 
 candidates varied_candidates(const topology::topology& base, const std::vector<comparing::varied_key>& varied) {
   candidates result;
-  std::vector<std::vector<std::string>> grid(1);
-  for (const auto& [key, values] : varied) {
-    std::vector<std::vector<std::string>> longer;
-    for (const auto& point : grid)
-      for (const auto& value : values) {
-        longer.push_back(point);
-        longer.back().push_back(key + "=" + value);
-      }
-    grid = std::move(longer);
-  }
+  comparing::check_count(1, varied);
   const auto text = topology::print(base);
-  for (const auto& point : grid) {
+  for (const auto& point : comparing::grid(varied)) {
+    candidate made;
     std::vector<std::string> names;
-    for (const auto& setting : point) names.push_back(setting.substr(setting.rfind('.', setting.find('=')) + 1));
-    result.all.push_back(
-        {.label = text::joined(names, ", "), .settings = point, .file = with_settings(text, base.file, point)});
+    for (const auto& [key, value] : point) {
+      names.push_back(key.substr(key.rfind('.') + 1) + "=" + value);
+      made.settings.push_back(key + "=" + value);
+    }
+    made.label = text::joined(names, ", ");
+    try {
+      made.file = topology::parse(text, base.file, made.settings);
+    } catch (const input_error& reason) {
+      throw input_error(comparing::with_vary(reason.what(), 0, point));
+    }
+    result.all.push_back(std::move(made));
   }
   return result;
 }

@@ -17,6 +17,7 @@ namespace troupe::tuning {
 namespace {
 
 using comparing::percent_text;
+using comparing::plain;
 using comparing::seconds_text;
 
 const contender& best_of(const findings& of) {
@@ -67,15 +68,6 @@ std::string cost_of_accuracy(const findings& of) {
 /// Returns a delay as a topology file has it, such as "1945us", with three digits.
 std::string gradient_text(const std::string& delay) {
   return human_number(std::chrono::duration<double, std::milli>(*topology::parse_delay(delay)).count(), 3) + " ms";
-}
-
-std::string plain(const std::string& text) {
-  std::string safe;
-  for (const char c : text) {
-    if (std::string_view("\\`*_{}[]<>#|&~").find(c) != std::string_view::npos) safe += '\\';
-    safe += c == '\n' ? ' ' : c;
-  }
-  return safe;
 }
 
 }  // namespace

@@ -17,7 +17,6 @@ struct findings {
   std::optional<double> target{};
   double budget{0}, took{0};  ///< Seconds of this machine.
   std::string gradient{};     ///< simulate.gradient of the file, before it was measured.
-  real_times real{};
   std::vector<contender> all{};
   std::vector<std::size_t> order{};                            ///< From the best to the worst.
   std::vector<std::pair<std::string, std::string>> refused{};  ///< Candidates that cannot be trained, and why.

@@ -12,10 +12,10 @@
 #include "troupe/runtime/topology/load.hpp"
 #include "troupe/runtime/topology/value.hpp"
 #include "troupe/tools/comparing/folder.hpp"
+#include "troupe/tools/comparing/variants.hpp"
 #include "troupe/tools/comparing/words.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <chrono>
 #include <set>
 #include <thread>
@@ -46,20 +46,6 @@ void write_request(const fs::path& folder, const request& what) {
   write_aside(folder / base_file, topology::print(what.base));
 }
 
-/// Returns a name for the files of a candidate that no other has.
-std::string folder_for(const std::string& label, std::set<std::string>& taken) {
-  std::string folder;
-  for (const char c : label)
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '=')
-      folder += c;
-    else if (!folder.empty() && folder.back() != '-')
-      folder += '-';
-  while (folder.starts_with('.')) folder.erase(0, 1);
-  auto name = folder = folder.substr(0, 100);
-  for (int i = 2; name.empty() || !taken.insert(name).second; ++i) name = folder + "-" + std::to_string(i);
-  return name;
-}
-
 /// Returns the topology as it is trained in the search, whose own settings decide when it ends.
 topology::topology as_trained(topology::topology file) {
   file.checkpoint = {};
@@ -72,7 +58,7 @@ std::vector<contender> contenders_of(candidates found, rehearsal& data, findings
   std::vector<contender> all;
   std::set<std::string> taken;
   for (auto& each : found.all) {
-    contender one{.folder = folder_for(each.label, taken)};
+    contender one{.folder = comparing::folder_name(each.label, taken)};
     try {
       constexpr std::uint64_t least_rounds = 4;  // fewer say little about what averaging so seldom costs
       const auto planned = data.planned(each.file, each.family.empty() ? 1 : least_rounds);
@@ -227,7 +213,6 @@ findings search(request what, const fs::path& folder, comparing::child_runner& r
                   .target = what.target,
                   .budget = what.budget,
                   .gradient = what.gradient,
-                  .real = *what.real,
                   .machine = names_of_machine()};
   auto found = what.varied.empty() ? usual_candidates(what.base) : varied_candidates(what.base, what.varied);
   result.refused = std::move(found.refused);
