@@ -78,7 +78,7 @@ def make_all():
     troupe("run", "tiny.toml", "--out", "unfinished", "--quiet")
     pathlib.Path("unfinished/model.safetensors").unlink()
     troupe("compare", "base.toml", "--repeat", "1", "--set", "run.steps=2", "--out", "comparison")
-    troupe("tune", "base.toml", "--link", "1Mbit/s", "--vary", "exchange.every=1", "--budget", "3s", "--out", "search")
+    troupe("tune", "base.toml", "--link", "1Mbit/s", "--vary", "exchange.every=1", "--budget", "60s", "--out", "search")
     troupe("certs", "certs", "--node", "alpha")
     write("init.toml", TINY.replace('name = "lenet"', 'name = "lenet"\ninit = "run/model.safetensors"'))
     write("script.toml", TINY.replace('name = "lenet"', 'script = "net.pt"'))

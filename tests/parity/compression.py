@@ -14,13 +14,12 @@ except ImportError as error:
     sys.exit(77)
 
 import math
-import pathlib
 
 import numpy
 import torch
 from inside import ROUNDING, keyed, uniform, workers_in
-from trained import BATCH, STEPS, exported, file_of, run
-from troupe_command import main, thorough, troupe
+from trained import BATCH, STEPS, checkpoints_of, exported, run
+from troupe_command import main, thorough
 
 WORKERS, BLOCK, NEAR = 4, 256, 1e-6
 SGD = {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.001}
@@ -198,10 +197,7 @@ def rows_of(images, labels):
 
 def steps_of(exchange, sgd, **more):
     """Trains with a checkpoint of each step; returns each step with the states before and after it."""
-    file = pathlib.Path(file_of("steps", exchange=exchange, sgd=sgd, steps=STEPS + 30, **more))
-    file.write_text(file.read_text().replace("[workers]", "[checkpoint]\nevery = 1\nkeep = 100\n[workers]\nslowdown = 40"))
-    troupe("run", file, "--out", "steps", "--overwrite")
-    states = {state.step: state for state in map(State, sorted(pathlib.Path("steps/checkpoints").glob("step-*")))}
+    states = {step: State(folder) for step, folder in sorted(checkpoints_of(exchange, sgd, **more).items())}
     return [(step, state, states[step + 1]) for step, state in states.items() if step + 1 in states]
 
 

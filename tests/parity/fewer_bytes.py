@@ -24,8 +24,8 @@ import torch
 from inside import COORDINATES, QUERY, keyed, sample, uniform, workers_in
 from torch import nn
 from torch.nn import functional
-from trained import BATCH, STEPS, TOGETHER, compare, exported, file_of, run, state_of
-from troupe_command import main, thorough, troupe
+from trained import BATCH, STEPS, TOGETHER, checkpoints_of, compare, exported, run, state_of
+from troupe_command import main, thorough
 
 WORKERS, KEPT, EVERY = 4, 40, 5
 SGD = {"lr": 0.02, "momentum": 0.9, "weight_decay": 0.001}
@@ -243,10 +243,7 @@ def same(a, b):
 
 def states_of(exchange):
     """The states of all workers by completed steps, of a run that waits for its checkpoints."""
-    file = pathlib.Path(file_of("trained", exchange=exchange, sgd=SGD, steps=STEPS + 20, split="by_label"))
-    file.write_text(file.read_text().replace("[workers]", "[checkpoint]\nevery = 1\nkeep = 100\n[workers]\nslowdown = 40"))
-    troupe("run", file, "--out", "trained", "--overwrite")
-    return {int(folder.name[5:]): workers_in(folder) for folder in pathlib.Path("trained/checkpoints").glob("step-*")}
+    return {step: workers_in(folder) for step, folder in checkpoints_of(exchange, SGD, split="by_label").items()}
 
 
 def check_powersgd(rank, feedback=True, in_buckets=False, **settings):

@@ -53,6 +53,20 @@ def run(out, **values):
     return weights(out)
 
 
+def checkpoints_of(exchange, sgd, **more):
+    """The folders by completed steps of a run with a checkpoint after each step, or after nearly each one: a checkpoint is left
+    out while another is being written, which happens more often on a busy machine."""
+    for slowdown in (40, 160, 640):
+        file = pathlib.Path(file_of("steps", exchange=exchange, sgd=sgd, steps=STEPS + 20, **more))
+        file.write_text(file.read_text().replace(
+            "[workers]", f"[checkpoint]\nevery = 1\nkeep = 100\n[workers]\nslowdown = {slowdown}"))
+        troupe("run", file, "--out", "steps", "--overwrite")
+        found = {int(folder.name[5:]): folder for folder in pathlib.Path("steps/checkpoints").glob("step-*")}
+        if 1 in found and sum(step + 1 in found for step in found) >= STEPS:
+            break
+    return found
+
+
 def run_in_order(out, order, **values):
     """As run(), the server taking what the workers send in this order of theirs."""
     program = pathlib.Path(os.environ.get("TROUPE_BUILD", "build"), "tests/forced_order")

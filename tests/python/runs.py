@@ -261,7 +261,7 @@ def test_comparisons_have_a_row_for_each_variant():
 @thorough
 def test_what_to_use_on_a_network():
     net, x, y = setup()
-    found = tt.tune("all_reduce", link="1Mbit/s,5ms", target=0.01, budget="10s", model=net, data=(x, y), validation=0.2,
+    found = tt.tune("all_reduce", link="1Mbit/s,5ms", target=0.01, budget="30s", model=net, data=(x, y), validation=0.2,
                     set={"run.steps": 40, "data.batch_size": 8}, out="out", quiet=True)
     rows = found.table if isinstance(found.table, list) else found.table.to_dict("records")
     assert found.status == 0 and {row["kind"] for row in rows} == {"curve", "timing"}, rows
@@ -303,7 +303,8 @@ def test_a_dashboard_can_be_watched():
 def test_the_options_are_those_of_the_command():
     from troupe_train._process import OPTIONS
 
-    others = {"help", "set", "out", "resume", "quiet", "json", "output", "vary", "repeat", "target", "simulate"}
+    others = {"help", "set", "out", "resume", "quiet", "json", "output", "vary", "repeat", "target", "simulate", "link", "links",
+              "budget"}
     for command, names in OPTIONS.items():
         found = re.findall(r"^  (?:-\w,)?--([\w-]+)", troupe(command, "--help").stdout, re.MULTILINE)
         have = {name.replace("-", "_") for name in found} - others
