@@ -45,7 +45,8 @@ struct answers {
   diagnosis::findings found;
   std::optional<diagnosis::explanation> why{};  ///< Empty if the run cannot be simulated.
   std::vector<diagnosis::suggestion> suggestions{};
-  std::string unknown{};  ///< Why the run cannot be simulated.
+  std::string unknown{};    ///< Why the run cannot be simulated.
+  bool knows_links{false};  ///< Whether the topology describes the network.
 };
 
 answers answers_of(const std::filesystem::path& folder) {
@@ -57,6 +58,7 @@ answers answers_of(const std::filesystem::path& folder) {
   if (!exists(folder / "topology.toml"))
     throw input_error(folder.string() + ": there is no topology.toml; expected the results folder of a run");
   auto file = topology::load(folder / "topology.toml");
+  result.knows_links = !file.links.empty();
   result.found = findings_of(result.run);
   const auto cores = std::max(1u, std::thread::hardware_concurrency());
   try {
@@ -125,6 +127,15 @@ void print_table(const std::vector<row>& rows) {
   std::cout << "\n";
 }
 
+/// Names the command that tries other exchanges, if exchanges cost most of the time.
+void print_search(const explain_run_options& given, const answers& all) {
+  const auto main = all.why ? all.why->main_cause(all.run.seconds) : std::nullopt;
+  if (!main || main->of != diagnosis::cause::exchanges) return;
+  std::cout << "\nTo find the exchange that trains this model soonest on your network:\n  " << program_name()
+            << " tune " << quoted((given.folder / "topology.toml").string())
+            << (all.knows_links ? "" : " --link BANDWIDTH,LATENCY") << "\n";
+}
+
 void print_suggestions(const answers& all) {
   std::cout << "\n";
   if (!all.unknown.empty()) {
@@ -152,7 +163,7 @@ json json_of(const shares& of) {
 }
 
 json json_of(const explain_run_options& given, const answers& all) {
-  const auto& [run, findings, why, suggestions, unknown] = all;
+  const auto& [run, findings, why, suggestions, unknown, knows_links] = all;
   json workers = json::array(), links = json::array(), tries = json::array(), causes = json::array();
   for (std::size_t rank = 0; rank < findings.workers.size(); ++rank) {
     json worker{{"worker", rank}, {"steps", run.workers[rank].steps}};
@@ -202,6 +213,7 @@ void explain_run(const explain_run_options& given) {
   std::cout << "\n";
   print_table(table_rows(result.run, result.found));
   print_suggestions(result);
+  print_search(given, result);
 }
 
 }  // namespace

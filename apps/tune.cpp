@@ -4,6 +4,7 @@
 #include "troupe/apps/console/shell_words.hpp"
 #include "troupe/data/formats/utf8.hpp"
 #include "troupe/files/error.hpp"
+#include "troupe/net/channels/endpoint.hpp"
 #include "troupe/runtime/support/read_text.hpp"
 #include "troupe/runtime/support/terminal.hpp"
 #include "troupe/runtime/support/units.hpp"
@@ -11,6 +12,7 @@
 #include "troupe/runtime/topology/value.hpp"
 #include "troupe/tools/comparing/folder.hpp"
 #include "troupe/tools/comparing/variants.hpp"
+#include "troupe/tools/probing/probe.hpp"
 #include "troupe/tools/tuning/search.hpp"
 
 #include <CLI/CLI.hpp>
@@ -33,7 +35,7 @@ namespace fs = std::filesystem;
 
 struct tune_options {
   fs::path file, links, out, resume;
-  std::string link;
+  std::string link, probe, listen;
   std::vector<std::string> overrides, varied;
   std::optional<double> target;
   std::string budget{"2min"};
@@ -49,6 +51,49 @@ std::string utc_now() {
   return text.data();
 }
 
+endpoint address_of(const std::string& option, const std::string& text) {
+  const auto where = parse_endpoint(text);
+  if (!where || where->port == 0)
+    throw input_error(option + " is \"" + text + "\"; expected an address and a port, such as 10.0.0.2:4800");
+  return *where;
+}
+
+/// Answers probes of the network to this machine until a signal ends the process.
+[[noreturn]] void answer_probes(const std::string& listen) {
+  const auto where = address_of("--listen", listen);
+  probing::answerer machine(where);
+  std::cout << "answering probes at " << print_endpoint(where) << "; measure the network from another machine with "
+            << program_name() << " tune --probe " << print_endpoint(where) << ", and end this with Ctrl-C\n"
+            << std::flush;
+  for (;;) {
+    const auto [address, problem] = machine.answer_one();
+    std::cout << address << (problem.empty() ? ": measured" : ": ended, because " + problem) << '\n' << std::flush;
+  }
+}
+
+std::string measured_text(const std::string& where, const probing::measured_link& found) {
+  return tuning::rate_text(found.to) + " to " + where + ", " + tuning::rate_text(found.from) +
+         " from there, a latency of " + topology::print_delay(found.latency) + ", a jitter of " +
+         topology::print_delay(found.jitter);
+}
+
+/// Measures the network to another machine, and prints what was found.
+std::vector<topology::link_settings> measured_links(const tune_options& given, const topology::topology& base) {
+  const auto found = probing::measure(address_of("--probe", given.probe));
+  if (!given.quiet) std::cerr << measured_text(given.probe, found) << '\n' << std::flush;
+  return tuning::links_of(found, base);
+}
+
+/// Prints the network to another machine as a section of a topology file.
+int print_network(const tune_options& given) {
+  for (const auto& link : measured_links(given, {}))
+    std::cout << "[[link]]\nat = " << topology::to_toml(*link.at)
+              << "\nbandwidth = " << topology::to_toml(link.bandwidth->text)
+              << "\nlatency = " << topology::to_toml(topology::print_delay(*link.latency))
+              << "\njitter = " << topology::to_toml(topology::print_delay(*link.jitter)) << "\nreal = true\n";
+  return 0;
+}
+
 /// Returns the topology with the links of the network, which are real.
 topology::topology with_network(const tune_options& given) {
   auto base = topology::load(given.file, given.overrides);
@@ -58,11 +103,12 @@ topology::topology with_network(const tune_options& given) {
     base.file = given.file;
   }
   if (!given.link.empty()) base.links = tuning::links_of(given.link, base);
+  if (!given.probe.empty()) base.links = measured_links(given, base);
   if (base.links.empty())
     throw input_error(
         given.file.string() +
         " describes no network; give its bandwidth and latency with --link, such as --link 50Mbit/s,20ms, "
-        "or [[link]] sections in a file with --links");
+        "or [[link]] sections in a file with --links, or measure it with --probe");
   for (auto& link : base.links) link.real = true;
   base.workers.device = {"cpu"};
   return base;
@@ -84,6 +130,8 @@ tuning::request begin(const tune_options& given, const fs::path& folder) {
 }
 
 int tune(const tune_options& given) {
+  if (!given.listen.empty()) answer_probes(given.listen);
+  if (!given.probe.empty() && given.file.empty() && given.resume.empty()) return print_network(given);
   auto& signals = signals_of_command();
   auto folder = !given.resume.empty() ? given.resume : given.out;
   if (folder.empty()) folder = "runs/tune-" + utc_now();
@@ -116,12 +164,24 @@ void add_tune(CLI::App& app, int& status) {
   auto* command = app.add_subcommand("tune", "Find the exchange that trains a model soonest on a network");
   auto given = std::make_shared<tune_options>();
   command->add_option("FILE", given->file, "Topology file whose model, data and workers are trained");
-  command->add_option("--link", given->link,
-                      "The network: the bandwidth of each node, or of each worker and server if the file has no nodes, "
-                      "and optionally the latency, such as 50Mbit/s,20ms");
-  command->add_option(
+  auto* link = command->add_option(
+      "--link", given->link,
+      "The network: the bandwidth of each node, or of each worker and server if the file has no nodes, "
+      "and optionally the latency, such as 50Mbit/s,20ms");
+  auto* links = command->add_option(
       "--links", given->links,
       "A topology file with the [[link]] sections of the network; its other sections replace those of FILE");
+  auto* probe =
+      command
+          ->add_option(
+              "--probe", given->probe,
+              "Measure the network to another machine, on which `troupe tune --listen` answers at this address: "
+              "bandwidth each way, latency and jitter. Without FILE, it is only printed, as a [[link]] section")
+          ->excludes(link)
+          ->excludes(links);
+  auto* listen = command->add_option("--listen", given->listen,
+                                     "Answer the probes of other machines at this address, until the command is "
+                                     "interrupted, instead of searching");
   command
       ->add_option("--target", given->target,
                    "Validation accuracy, from 0 to 1, that is to be reached soonest (default: "
@@ -140,7 +200,11 @@ void add_tune(CLI::App& app, int& status) {
   auto* out = command->add_option("--out", given->out,
                                   "Folder for the results, which is new or empty (default: runs/tune-<UTC time>)");
   command->add_option("--resume", given->resume, "Continue the search in this folder; finished trainings are kept")
-      ->excludes(out);
+      ->excludes(out)
+      ->excludes(link)
+      ->excludes(links)
+      ->excludes(probe);
+  listen->excludes(link)->excludes(links)->excludes(probe);
   command->add_flag("--overwrite", given->overwrite,
                     "Replace the search in the results folder; files that a search does not write are kept");
   command->add_flag("--quiet", given->quiet, "Print errors only");

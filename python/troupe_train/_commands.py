@@ -199,6 +199,7 @@ def tune(
     file_or_name: PathLike | None = None,
     link: str | None = None,
     links: PathLike | None = None,
+    probe: str | None = None,
     target: float | None = None,
     vary: Mapping[str, Sequence[Any]] = {},
     budget: str = "2min",
@@ -215,6 +216,7 @@ def tune(
 
     link          the bandwidth of each node or worker, and optionally the latency: "50Mbit/s,20ms".
     links         in place of link, a topology file with [[link]] sections.
+    probe         in place of link, where `troupe tune --listen` answers: the network to that machine is measured.
     target        the validation accuracy, from 0 to 1, that is to be reached soonest; without it, the best is sought.
     vary          keys and lists of values to try in place of the usual exchanges: {"exchange.every": [4, 16]}.
     budget        the time for the search, such as "90s".
@@ -233,7 +235,7 @@ def tune(
     else:
         training = Training.of(file_or_name, set, model, data, validation)
         words += [training.file, "--budget", budget]
-        for option, value in (("--link", link), ("--links", links), ("--target", target)):
+        for option, value in (("--link", link), ("--links", links), ("--probe", probe), ("--target", target)):
             if value is not None:
                 words += [option, str(value)]
         inputs = claim(out, "tune")

@@ -1,4 +1,4 @@
-// Listening on an address. Only the transport includes this header, because it depends on Asio.
+// Listening on an address. Only source files that use Asio include this header.
 #pragma once
 
 #include "troupe/net/channels/endpoint.hpp"

@@ -97,6 +97,7 @@ def test_a_slow_network_is_the_cause_and_predictions_hold():
 def test_a_slow_worker_is_not_blamed_where_links_take_the_time():
     found = simulate(network_file(network=True), WIRINGS["all_reduce"] + ["workers.slowdown=[1, 1, 1, 2]"], "uneven")
     assert found["cause"] == "exchanges", found["summary"]
+    assert " tune uneven/topology.toml\n" in troupe("explain-run", "uneven").stdout
     local_sgd = [each for each in found["suggestions"] if "exchange.every=8" in each["set"]]
     assert local_sgd and local_sgd[0]["seconds"] < 0.5 * found["seconds"], found["suggestions"]
 

@@ -117,6 +117,9 @@ def test_mistakes_are_named_before_anything_runs():
             ("--link", "1Mbit/s", "--vary", "exchange.every"): "has no values",
             ("--link", "1Mbit/s", "--vary", "exchange.evry=1,2"): '--vary exchange.evry=1: [exchange] has no key "evry"',
             ("--links", "none.toml"): "none.toml",
+            ("--probe", "beta"): '--probe is "beta"; expected an address and a port',
+            ("--probe", "127.0.0.1:1"): "(Connection refused); run `troupe tune --listen 127.0.0.1:1` on that machine",
+            ("--probe", "127.0.0.1:1", "--link", "1Mbit/s"): "--link",
     }.items():
         said = troupe("tune", file, *words, "--out", "out", status=2).stderr
         assert why in said, said

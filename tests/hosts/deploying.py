@@ -1,4 +1,4 @@
-"""The example of docs/deploying.md, followed on two hosts."""
+"""The example of docs/deploying.md, and that of docs/tuning.md for measuring a network, followed on two hosts."""
 
 import os
 import re
@@ -6,7 +6,7 @@ import shutil
 
 from hosts import network, skip_unless_possible
 from nodes import background, weights
-from troupe_command import BINARY, SOURCE, main, troupe, write
+from troupe_command import BINARY, SOURCE, TINY, main, troupe, write
 
 GUIDE = (SOURCE / "docs" / "deploying.md").read_text()
 
@@ -43,6 +43,24 @@ def test_the_example_with_two_hosts_works_as_written():
         one.wait(0, within=120)
     troupe("run", "topologies/all_reduce.toml", "--out", "alone")
     assert weights("alpha/runs/two") == weights("alone")
+
+
+def test_the_network_is_measured_in_both_directions():
+    guide = (SOURCE / "docs" / "tuning.md").read_text()
+    (_, *listen), (_, *probe) = [line.split(" #")[0].split() for line in guide.splitlines()
+                                 if line.startswith("troupe tune --") and " # on 10.0.0." in line]
+    where = network(2)
+    where.limit(0, "20mbit")
+    where.limit(1, "40mbit")
+    listening = background(*listen, name="listening", program=where.on(1, BINARY))
+    with listening:
+        listening.until(lambda: "answering probes at 10.0.0.2:4800" in listening.printed(), "it listens")
+        measuring = background(*probe, name="measuring", program=where.on(0, BINARY))
+        measuring.wait(0)
+    to, back = re.match(r"([\d.]+)Mbit/s to 10.0.0.2:4800, ([\d.]+)Mbit/s from there, a latency of", measuring.said()).groups()
+    print(f"  {to} of 20 Mbit/s there, {back} of 40 Mbit/s back")
+    assert 18 < float(to) <= 20.2 and 36 < float(back) <= 40.4, measuring.said()
+    assert f"{to}Mbit/s" in troupe("check", write("measured.toml", TINY + measuring.printed())).stdout
 
 
 skip_unless_possible()

@@ -304,7 +304,7 @@ def test_the_options_are_those_of_the_command():
     from troupe_train._process import OPTIONS
 
     others = {"help", "set", "out", "resume", "quiet", "json", "output", "vary", "repeat", "target", "simulate", "link", "links",
-              "budget"}
+              "probe", "listen", "budget"}
     for command, names in OPTIONS.items():
         found = re.findall(r"^  (?:-\w,)?--([\w-]+)", troupe(command, "--help").stdout, re.MULTILINE)
         have = {name.replace("-", "_") for name in found} - others

@@ -91,16 +91,9 @@ void cut_to_budget(std::vector<contender>& all, const race_options& how) {
     in[i]->out = "slower per step than others, and the budget allows to train only " + grouped(most);
 }
 
-}  // namespace
-
-std::vector<topology::link_settings> links_of(const std::string& text, const topology::topology& base) {
-  const auto comma = text.find(',');
-  const auto rate = topology::parse_rate(text.substr(0, comma));
-  const auto latency = comma == std::string::npos ? std::optional(std::chrono::microseconds{0})
-                                                  : topology::parse_delay(text.substr(comma + 1));
-  if (!rate || !latency)
-    throw input_error("--link is \"" + text +
-                      "\"; expected a bandwidth, or a bandwidth and a latency, such as 50Mbit/s,20ms");
+/// Returns the link as the interface of each node, or of each worker and server.
+std::vector<topology::link_settings> everywhere(topology::link_settings link, const topology::topology& base) {
+  link.real = true;
   std::vector<std::string> ends{"*"};
   if (base.nodes.size() > 1) {
     ends.clear();
@@ -108,14 +101,39 @@ std::vector<topology::link_settings> links_of(const std::string& text, const top
   }
   std::vector<topology::link_settings> links;
   for (const auto& end : ends) {
-    topology::link_settings link;
     link.at = end;
-    link.bandwidth = rate;
-    link.latency = latency;
-    link.real = true;
-    links.push_back(std::move(link));
+    links.push_back(link);
   }
   return links;
+}
+
+}  // namespace
+
+std::string rate_text(double bytes_per_second) {
+  const auto bits = 8 * bytes_per_second;
+  for (const auto& [unit, size] : {std::pair{"Gbit/s", 1e9}, std::pair{"Mbit/s", 1e6}})
+    if (bits >= size) return human_number(bits / size, 3) + unit;
+  return human_number(bits / 1e3, 3) + "kbit/s";
+}
+
+std::vector<topology::link_settings> links_of(const std::string& text, const topology::topology& base) {
+  const auto comma = text.find(',');
+  topology::link_settings link;
+  link.bandwidth = topology::parse_rate(text.substr(0, comma));
+  link.latency = comma == std::string::npos ? std::optional(std::chrono::microseconds{0})
+                                            : topology::parse_delay(text.substr(comma + 1));
+  if (!link.bandwidth || !link.latency)
+    throw input_error("--link is \"" + text +
+                      "\"; expected a bandwidth, or a bandwidth and a latency, such as 50Mbit/s,20ms");
+  return everywhere(std::move(link), base);
+}
+
+std::vector<topology::link_settings> links_of(const probing::measured_link& measured, const topology::topology& base) {
+  topology::link_settings link;
+  link.bandwidth = topology::parse_rate(rate_text(std::min(measured.to, measured.from)));
+  link.latency = measured.latency;
+  link.jitter = measured.jitter;
+  return everywhere(std::move(link), base);
 }
 
 std::string network_text(const std::vector<topology::link_settings>& links) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "troupe/tools/comparing/child_run.hpp"
+#include "troupe/tools/probing/probe.hpp"
 #include "troupe/tools/tuning/report.hpp"
 
 #include <filesystem>
@@ -29,6 +30,13 @@ struct request {
 /// Reads "BANDWIDTH" or "BANDWIDTH,LATENCY", such as "50Mbit/s,20ms", as the interface of each node of `base`, or of
 /// each worker and server if it has no nodes. Throws input_error.
 std::vector<topology::link_settings> links_of(const std::string& text, const topology::topology& base);
+
+/// Returns a rate with three digits, as topology files have it, such as "48.1Mbit/s".
+std::string rate_text(double bytes_per_second);
+
+/// Returns the network that was measured between two machines, as the interface of each node of `base`, or of each
+/// worker and server. Links have the same bandwidth in both directions, so it is that of the slower one.
+std::vector<topology::link_settings> links_of(const probing::measured_link& measured, const topology::topology& base);
 
 /// Describes links in words, such as "50 Mbit/s, 20 ms".
 std::string network_text(const std::vector<topology::link_settings>& links);
