@@ -11,8 +11,7 @@ namespace troupe::rules {
 
 namespace {
 
-constexpr std::int64_t block = 2048;   ///< Elements of a fold that stay in the first-level cache.
-constexpr std::int64_t boundary = 16;  ///< Floats in 64 bytes.
+constexpr std::int64_t block = 2048;  ///< Elements of a fold that stay in the first-level cache.
 
 void scale(float* __restrict sum, const float* __restrict values, float weight, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) sum[i] = weight * values[i];
