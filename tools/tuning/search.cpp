@@ -58,19 +58,20 @@ std::vector<contender> contenders_of(candidates found, rehearsal& data, findings
   std::vector<contender> all;
   std::set<std::string> taken;
   for (auto& each : found.all) {
-    contender one{.folder = comparing::folder_name(each.label, taken)};
+    auto folder = comparing::folder_name(each.label, taken);
     try {
       constexpr std::uint64_t least_rounds = 4;  // fewer say little about what averaging so seldom costs
       const auto planned = data.planned(each.file, each.family.empty() ? 1 : least_rounds);
-      one.step = data.pace_of(each.file);
-      one.steps = planned.steps;
+      const auto step = data.pace_of(each.file);
       each.file = planned.file;
+      auto& one = all.emplace_back();
+      one.what = std::move(each);
+      one.folder = std::move(folder);
+      one.step = step;
+      one.steps = planned.steps;
     } catch (const std::runtime_error& reason) {
       result.refused.emplace_back(each.label, reason.what());
-      continue;
     }
-    one.what = std::move(each);
-    all.push_back(std::move(one));
   }
   return all;
 }
