@@ -25,10 +25,13 @@ import troupe_train as tt
 def test_the_import_is_fast_and_imports_nothing_large():
     text = ("import sys, time; begin = time.process_time(); import troupe_train; print(time.process_time() - begin); "
             "print([name for name in ('torch', 'numpy', 'pandas', 'safetensors', 'IPython') if name in sys.modules])")
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True,
-                          env=ENVIRONMENT)
-    seconds, modules = done.stdout.splitlines()
-    assert float(seconds) < 0.2 and modules == "[]", done.stdout
+    seconds = []
+    for _ in range(5):  # other programs take caches and cores away, so the shortest time counts
+        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, env=ENVIRONMENT)
+        taken, modules = done.stdout.splitlines()
+        assert modules == "[]", done.stdout
+        seconds.append(float(taken))
+    assert min(seconds) < 0.2, seconds
 
 
 def test_a_run_has_the_bits_of_the_command():
