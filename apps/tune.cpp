@@ -19,6 +19,7 @@
 
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <ctime>
 #include <filesystem>
 #include <iostream>
@@ -110,13 +111,13 @@ topology::topology with_network(const tune_options& given) {
         " describes no network; give its bandwidth and latency with --link, such as --link 50Mbit/s,20ms, "
         "or [[link]] sections in a file with --links, or measure it with --probe");
   for (auto& link : base.links) link.real = true;
-  base.workers.device = {"cpu"};
   return base;
 }
 
 tuning::request begin(const tune_options& given, const fs::path& folder) {
   if (given.file.empty()) throw input_error("tune: no topology file is given; expected FILE, or --resume DIR");
   tuning::check_replaceable(folder, given.overwrite);
+  if (given.target && !std::isfinite(*given.target)) throw input_error("--target is not a number from 0 to 1");
   const auto budget = topology::parse_duration(given.budget);
   if (!budget) throw input_error("--budget is \"" + given.budget + "\"; expected a duration such as 90s or 2min");
   tuning::request what{.file = given.file.string(), .base = with_network(given), .target = given.target};

@@ -6,6 +6,7 @@ import pathlib
 import signal
 import subprocess
 import time
+import tomllib
 
 from troupe_command import BINARY, TINY, main, thorough, troupe, write
 
@@ -117,6 +118,7 @@ def test_mistakes_are_named_before_anything_runs():
             ("--link", "1Mbit/s", "--vary", "exchange.every"): "has no values",
             ("--link", "1Mbit/s", "--vary", "exchange.evry=1,2"): '--vary exchange.evry=1: [exchange] has no key "evry"',
             ("--links", "none.toml"): "none.toml",
+            ("--link", "1Mbit/s", "--target", "nan"): "from 0 to 1",
             ("--probe", "beta"): '--probe is "beta"; expected an address and a port',
             ("--probe", "127.0.0.1:1"): "(Connection refused); run `troupe tune --listen 127.0.0.1:1` on that machine",
             ("--probe", "127.0.0.1:1", "--link", "1Mbit/s"): "--link",
@@ -126,6 +128,11 @@ def test_mistakes_are_named_before_anything_runs():
         assert not pathlib.Path("out/runs").exists()
     said = troupe("tune", file, "--link", "1Mbit/s", "--budget", "1ms", "--out", "short", status=1).stdout
     assert "the budget of 0.00100 s is too short" in said, said
+    troupe("tune", file, "--link", "1Mbit/s", "--budget", "1ms", "--out", "blocked", "--set", "workers.device=cuda", status=1)
+    assert tomllib.loads(pathlib.Path("blocked/best.toml").read_text())["workers"]["device"] == "cuda"
+    write("blocked/runs", "")
+    words = ["tune", file, "--link", "1Mbit/s", "--vary", "exchange.every=1", "--budget", "60s", "--out", "blocked", "--overwrite"]
+    assert "blocked/runs" in troupe(*words, status=2).stderr
     assert "does not contain a search" in troupe("tune", "--resume", ".", status=2).stderr
     assert "no topology file is given" in troupe("tune", status=2).stderr
     pathlib.Path("mine").mkdir()

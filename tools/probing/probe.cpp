@@ -173,8 +173,11 @@ double rate_of(const probe_limits& limits, const std::function<arrival(std::uint
     const auto arrived = transfer(bytes);
     if (arrived.bytes > bytes || arrived.took <= nanoseconds{0})
       throw std::runtime_error("it answers with something else");
-    if (arrived.took >= limits.enough || bytes >= limits.bytes)
-      return static_cast<double>(arrived.bytes) / std::chrono::duration<double>(arrived.took).count();
+    if (arrived.took < limits.enough && bytes < limits.bytes) continue;
+    const auto rate = static_cast<double>(arrived.bytes) / std::chrono::duration<double>(arrived.took).count();
+    constexpr double no_network = 1e12;  // bytes per second
+    if (arrived.bytes == 0 || rate > no_network) throw std::runtime_error("it answers with something else");
+    return rate;
   }
 }
 

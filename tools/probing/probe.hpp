@@ -24,8 +24,8 @@ struct probe_limits {
   std::uint64_t bytes{1u << 30u};             ///< The largest transfer.
 };
 
-/// Measures the network to a machine on which an answerer listens. Takes a few seconds; at least a round trip of 16 KiB
-/// on a slow network. Throws input_error if nothing answers there, or something else.
+/// Measures the network to a machine on which an answerer listens. Takes a few seconds, or as long as 16 KiB take in
+/// each direction. Throws input_error if nothing answers there, or something else.
 measured_link measure(const endpoint& to, const probe_limits& limits = {});
 
 /// Answers measurements, one after the other.

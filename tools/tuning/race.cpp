@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <exception>
 #include <limits>
+#include <mutex>
 #include <numeric>
 #include <thread>
 
@@ -83,14 +85,23 @@ contender::training train(const job& what, comparing::child_runner& runner, cons
 void train_all(const std::vector<job>& jobs, comparing::child_runner& runner, const race_options& how) {
   std::vector<contender::training> made(jobs.size());
   std::atomic<std::size_t> next{0};
+  std::mutex one_at_a_time;
+  std::exception_ptr problem;
   const auto work = [&] {
-    for (auto i = next++; i < jobs.size() && runner.signal() == 0; i = next++) made[i] = train(jobs[i], runner, how);
+    try {
+      for (auto i = next++; i < jobs.size() && runner.signal() == 0; i = next++) made[i] = train(jobs[i], runner, how);
+    } catch (...) {
+      next = jobs.size();
+      const std::scoped_lock lock(one_at_a_time);
+      problem = std::current_exception();
+    }
   };
   {
     std::vector<std::jthread> others;
     for (unsigned i = 1; i < how.parallel; ++i) others.emplace_back(work);
     work();
   }
+  if (problem) std::rethrow_exception(problem);
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     auto& of = *jobs[i].of;
     if (!made[i].result.finished()) {

@@ -1,6 +1,6 @@
 // Which candidate is the first to reach the target on the network: the training of those that may be is simulated with
-// real gradients, all for the same virtual time; the best third goes on for three times as long (successive halving:
-// Jamieson and Talwalkar 2016, "Non-stochastic best arm identification and hyperparameter optimization", algorithm 1).
+// real gradients, all for the same virtual time; the best third goes on for longer (successive halving: Jamieson and
+// Talwalkar 2016, "Non-stochastic best arm identification and hyperparameter optimization", algorithm 1).
 #pragma once
 
 #include "troupe/tools/comparing/child_run.hpp"
@@ -56,8 +56,9 @@ void cut_by_pace(std::vector<contender>& all);
 /// Returns the virtual time for which all contenders can be trained in so many seconds on this machine.
 double horizon_within(double seconds, const std::vector<const contender*>& of, const race_options& how);
 
-/// Trains until one contender is left, one has reached the target, or the budget is spent; then the two best with two
-/// further seeds. Trainings that the folder contains are not repeated. Sets `out` of those that were behind.
+/// Trains in rounds until one contender has reached the target or the budget is spent; then the two best with two
+/// further seeds. Trainings that the folder contains are not repeated. Sets `out` of those that were behind. Throws
+/// std::exception if the folder cannot be written.
 void race(std::vector<contender>& all, comparing::child_runner& runner, const race_options& how);
 
 /// Returns the contenders from the best to the worst: first those that reached the target, by their time, then by their

@@ -65,7 +65,7 @@ std::string cost_of_accuracy(const findings& of) {
          exact->what.label + " at " + quality_text(*theirs) + ".";
 }
 
-/// Returns a delay as a topology file has it, such as "1945us", with three digits.
+/// Returns a delay of a topology file, such as "1945us", in milliseconds with three digits: "1.95 ms".
 std::string gradient_text(const std::string& delay) {
   return human_number(std::chrono::duration<double, std::milli>(*topology::parse_delay(delay)).count(), 3) + " ms";
 }
@@ -213,6 +213,7 @@ std::string best_topology(const findings& of) {
   const auto& best = best_of(of);
   auto file = best.what.file;
   file.simulate.gradient = of.gradient;
+  file.workers.device = of.device;
   return "# " + best.what.label + ", the best of " + counted(of.all.size(), "candidate") +
          " that `troupe tune` tried for " + of.file + "\n# on " + of.network + ".\n" + topology::print(file);
 }

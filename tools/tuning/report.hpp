@@ -15,8 +15,9 @@ struct findings {
   std::string file{};     ///< The topology file, as given.
   std::string network{};  ///< The links, in words.
   std::optional<double> target{};
-  double budget{0}, took{0};  ///< Seconds of this machine.
-  std::string gradient{};     ///< simulate.gradient of the file, before it was measured.
+  double budget{0}, took{0};          ///< Seconds of this machine.
+  std::string gradient{};             ///< simulate.gradient of the file, before it was measured.
+  std::vector<std::string> device{};  ///< workers.device of the file; a search trains on CPUs.
   std::vector<contender> all{};
   std::vector<std::size_t> order{};                            ///< From the best to the worst.
   std::vector<std::pair<std::string, std::string>> refused{};  ///< Candidates that cannot be trained, and why.

@@ -19,6 +19,7 @@
 #include <chrono>
 #include <set>
 #include <thread>
+#include <utility>
 
 namespace troupe::tuning {
 
@@ -223,15 +224,19 @@ findings search(request what, const fs::path& folder, comparing::child_runner& r
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
   write_request(folder, what);
+  const auto device = std::exchange(what.base.workers.device, {"cpu"});
   rehearsal data(what.base);
   if (const auto real = data.measure(what.base); !what.real) what.real = real;
-  write_request(folder, what);
+  auto known = what;
+  known.base.workers.device = device;
+  write_request(folder, known);
 
   findings result{.file = what.file,
                   .network = network_text(what.base.links),
                   .target = what.target,
                   .budget = what.budget,
                   .gradient = what.gradient,
+                  .device = device,
                   .machine = names_of_machine()};
   auto found = what.varied.empty() ? usual_candidates(what.base) : varied_candidates(what.base, what.varied);
   result.refused = std::move(found.refused);
