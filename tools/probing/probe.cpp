@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <functional>
 #include <random>
@@ -44,19 +45,7 @@ constexpr int echoes = 30;
 enum class kind : std::uint64_t { echo = 1, send, receive };
 using numbers = std::array<std::uint64_t, 2>;
 
-std::array<unsigned char, 16> coded(const numbers& values) {
-  std::array<unsigned char, 16> bytes{};
-  for (std::size_t i = 0; i < bytes.size(); ++i)
-    bytes[i] = static_cast<unsigned char>(values[i / 8] >> (8 * (i % 8)));  // NOLINT(*-constant-array-index)
-  return bytes;
-}
-
-numbers decoded(const std::array<unsigned char, 16>& bytes) {
-  numbers values{};
-  for (std::size_t i = 0; i < bytes.size(); ++i)
-    values[i / 8] |= static_cast<std::uint64_t>(bytes[i]) << (8 * (i % 8));  // NOLINT(*-constant-array-index)
-  return values;
-}
+static_assert(std::endian::native == std::endian::little, "numbers are sent as they are in memory");
 
 /// Returns bytes that no device on the way can compress.
 std::vector<std::uint64_t> noise() {
@@ -95,12 +84,12 @@ class line {
     if (heard != greeting) throw std::runtime_error("it answers with something else");
   }
 
-  void say(const numbers& values) { write(asio::buffer(coded(values))); }
+  void say(const numbers& values) { write(asio::buffer(values)); }
 
   numbers hear() {
-    std::array<unsigned char, 16> bytes{};
-    read(asio::buffer(bytes));
-    return decoded(bytes);
+    numbers values{};
+    read(asio::buffer(values));
+    return values;
   }
 
   void send(std::uint64_t bytes) {
